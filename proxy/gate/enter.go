@@ -1,0 +1,308 @@
+package gate
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/fenceproxy/fenceproxy/tokenstore"
+)
+
+// Request is a write that asks to pass.
+type Request struct {
+	// Claims are the keys that the write touches, each named once, with its
+	// token: admitted on all of them or on none. At least one.
+	Claims []Claim
+	// DrainTimeout is how long the write may wait in Enter. Above 0.
+	DrainTimeout time.Duration
+	// Settle is how long the upstream may still apply the write after sight of
+	// it was lost.
+	Settle time.Duration
+	// Since is when the request came, as Status tells it.
+	Since time.Time
+}
+
+// Enter waits until the write may be sent and registers it as in flight, in
+// one atomic step (rules 4 to 8). After nil the caller sends the write, once,
+// and must end the ticket by Settle or Unsettle; after an error nothing may
+// be sent and the ticket is over. The errors are listed in errors.go.
+//
+// ctx is the client: when it ends, the write is forgotten (ErrLeft). A raise
+// that has begun goes on, since others may wait for it.
+func (g *Gate) Enter(ctx context.Context, r Request, t *Ticket) error {
+	t.prepare(g, r.Claims)
+	t.settle, t.since = r.Settle, r.Since.UnixNano()
+	t.lock()
+	t.attach()
+	if v, _ := t.decide(); v == admit && !g.stopping.Load() && g.sole {
+		t.register()
+		t.unlock()
+		t.tellClear()
+		return nil
+	}
+	t.unlock()
+	return g.enterSlowly(ctx, r.DrainTimeout, t)
+}
+
+// enterSlowly is Enter for a write that needs the disk or has to wait.
+func (g *Gate) enterSlowly(ctx context.Context, patience time.Duration, t *Ticket) error {
+	start := time.Now()
+	ctx, cancel := context.WithDeadline(ctx, start.Add(patience))
+	defer cancel()
+	err := g.pass(ctx, t)
+	if t.queue != nil {
+		t.queue.waited.Total = time.Since(start)
+	}
+	if err != nil {
+		t.leave()
+		return err
+	}
+	t.tellClear()
+	return nil
+}
+
+// pass does what the claims need, step by step, and looks at all of them
+// again after each step: re-checking only some would be unsafe, and holding
+// some while waiting for others could deadlock.
+func (g *Gate) pass(ctx context.Context, t *Ticket) error {
+	defer t.unqueue()
+	for {
+		t.lock()
+		v, c := t.decide()
+		err := t.refusal(v, c)
+		if err == nil && v != load {
+			err = t.mayWait()
+		}
+		if err != nil {
+			t.unlock()
+			return err
+		}
+		switch v {
+		case load:
+			t.unlock()
+			err = g.load(ctx, t)
+		case raise:
+			marks := t.lift()
+			t.unlock()
+			if len(marks) == 0 { // others are at it
+				err = t.await(ctx, v, c)
+				break
+			}
+			err = g.raise(ctx, t, marks, true)
+		case pending:
+			// A raise that failed left its token in memory: it counts, so this
+			// write puts it on the disk before it is told that it is stale.
+			marks := c.repeat()
+			t.unlock()
+			if len(marks) == 0 {
+				err = t.await(ctx, v, c)
+				break
+			}
+			err = g.raise(ctx, t, marks, false)
+		case drain:
+			t.unlock()
+			err = t.await(ctx, v, c)
+		default: // admit: durable, drained, not stopping, the highest (rule 8)
+			if err = t.mayRegister(ctx); err == nil {
+				t.register()
+			}
+			t.unlock()
+			return err
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// mayRegister looks, last of all, for what is not in the keys' state: a
+// client that left during the raise, a session that is over (R5).
+func (t *Ticket) mayRegister(ctx context.Context) error {
+	if left(ctx) {
+		return ErrLeft
+	}
+	if !t.MaySend() {
+		return fmt.Errorf("%w: the session with it is over", tokenstore.ErrUnavailable)
+	}
+	return nil
+}
+
+// left reports whether the client has left, rather than time being up.
+func left(ctx context.Context) bool { return errors.Is(ctx.Err(), context.Canceled) }
+
+// prepare sets a new ticket up. It keeps nothing of claims but the keys.
+func (t *Ticket) prepare(g *Gate, claims []Claim) {
+	*t = Ticket{}
+	t.gate = g
+	if len(claims) == 1 {
+		t.claims = t.one[:]
+	} else {
+		t.claims = make([]claim, len(claims))
+	}
+	for i := range claims {
+		c := &t.claims[i]
+		c.Claim, c.ticket, c.shard = claims[i], t, g.table.index(claims[i].Key)
+	}
+	if len(t.claims) > 1 {
+		slices.SortFunc(t.claims, func(a, b claim) int {
+			return cmp.Or(cmp.Compare(a.shard, b.shard), cmp.Compare(a.Key, b.Key))
+		})
+	}
+}
+
+// decide returns what the ticket needs next, and on which claim: what its
+// claims need most urgently, so that every claim is checked before one of
+// them is raised, and all are raised before one is drained.
+func (t *Ticket) decide() (verdict, *claim) {
+	worst, at := admit, &t.claims[0]
+	for i := range t.claims {
+		c := &t.claims[i]
+		v := c.entry.decide(c.Token, t.gate.quarantined(c))
+		if !t.gate.sole && t.grant == nil && (v == admit || v == drain) {
+			v = raise // a shared store admits nothing without a grant (R2)
+		}
+		if v > worst {
+			worst, at = v, c
+		}
+	}
+	return worst, at
+}
+
+// refusal is the error that ends the ticket now, if any. The locks are held.
+func (t *Ticket) refusal(v verdict, c *claim) error {
+	if v != stale {
+		return nil
+	}
+	return &StaleError{Key: c.Key, Token: c.Token, Highest: c.entry.durable.token, Overtaken: t.queue != nil}
+}
+
+// mayWait makes sure that the ticket stands among the waiters of its keys,
+// and tells whether it may go on. The locks are held. Before a ticket has its
+// place it has raised nothing.
+func (t *Ticket) mayWait() error {
+	g := t.gate
+	if g.stopping.Load() {
+		return ErrStopping
+	}
+	if t.queue != nil {
+		return t.queue.failed()
+	}
+	if limit := g.opts.MaxWaitingPerKey; limit > 0 {
+		for i := range t.claims {
+			if len(t.claims[i].entry.waiters) >= limit {
+				return ErrOverloaded
+			}
+		}
+	}
+	if n := g.waiting.Add(1); g.opts.MaxWaiting > 0 && n > int64(g.opts.MaxWaiting) {
+		g.waiting.Add(-1)
+		return ErrOverloaded
+	}
+	t.queue = &queue{woken: make(chan struct{}, 1)}
+	for i := range t.claims {
+		c := &t.claims[i]
+		c.entry.waiters = append(c.entry.waiters, c)
+	}
+	return nil
+}
+
+// unqueue takes the ticket's claims from the waiters again. The entries are
+// held still: by the registration, or until leave.
+func (t *Ticket) unqueue() {
+	if t.queue == nil {
+		return
+	}
+	t.lock()
+	for i := range t.claims {
+		c := &t.claims[i]
+		if c.entry == nil {
+			continue
+		}
+		ws := c.entry.waiters
+		if at := slices.Index(ws, c); at >= 0 {
+			c.entry.waiters = slices.Delete(ws, at, at+1)
+		}
+	}
+	t.unlock()
+	t.gate.waiting.Add(-1)
+}
+
+// leave ends a ticket that was not admitted.
+func (t *Ticket) leave() {
+	t.lock()
+	t.phase = over
+	t.detach()
+	t.unlock()
+	if t.grant != nil {
+		t.grant.Release()
+	}
+}
+
+// register counts the write in on all its keys. The locks are held, and the
+// decision was taken under them: one atomic step (C, C2).
+func (t *Ticket) register() {
+	t.phase = inFlight
+	for i := range t.claims {
+		c := &t.claims[i]
+		c.entry.register(c.Token)
+		c.entry.link(c)
+		if !c.entry.durable.clear {
+			c.entry.durable.clear, c.entry.dirty, c.toClear = true, true, true
+		}
+	}
+	t.gate.inFlight.Add(1)
+}
+
+// tellClear writes clear = t lazily, now that the drain is over (rule 6).
+func (t *Ticket) tellClear() {
+	for i := range t.claims {
+		if c := &t.claims[i]; c.toClear {
+			t.gate.store.Clear(c.Key, c.Token)
+		}
+	}
+}
+
+// await waits until one of the keys changes, the client leaves or time is up.
+func (t *Ticket) await(ctx context.Context, v verdict, c *claim) error {
+	select {
+	case <-t.queue.woken:
+		return nil
+	case <-t.gate.stop:
+		return ErrStopping
+	case <-ctx.Done():
+	}
+	if left(ctx) {
+		return ErrLeft
+	}
+	if v != drain {
+		return fmt.Errorf("%w: a raise took longer than drain_timeout", tokenstore.ErrUnavailable)
+	}
+	t.lock()
+	defer t.unlock()
+	return &DrainTimeoutError{Key: c.Key, RetryAfter: t.retryAfter()}
+}
+
+// retryAfter is the time until the last older write of all keys is settled,
+// 0 where one is in flight. The locks are held.
+func (t *Ticket) retryAfter() time.Duration {
+	var last time.Time
+	for i := range t.claims {
+		c := &t.claims[i]
+		if t.gate.quarantined(c) && t.gate.quarantineEnd.After(last) {
+			last = t.gate.quarantineEnd
+		}
+		for o := c.entry.registered; o != nil; o = o.next {
+			switch {
+			case !o.Token.Less(c.Token):
+			case o.ticket.phase == inFlight:
+				return 0
+			case o.ticket.lost.until.After(last):
+				last = o.ticket.lost.until
+			}
+		}
+	}
+	return max(0, time.Until(last))
+}

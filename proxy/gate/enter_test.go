@@ -1,0 +1,357 @@
+package gate
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/fenceproxy/fenceproxy/tokenstore"
+)
+
+var errDisk = fmt.Errorf("%w: broken by the test", tokenstore.ErrUnavailable)
+
+func on(key string, n uint64) Claim { return Claim{Key: tokenstore.Key(key), Token: tok(n)} }
+
+func TestStaleIsRefusedForEver(t *testing.T) {
+	inTime(t, func(r *rig) {
+		r.start("w2", 2).mustBeSent().answer()
+		r.start("w1", 1).mustBeStale(false)
+		if err := r.gate.Check(t.Context(), []Claim{on("k", 1)}); err == nil {
+			t.Error("Check lets a stale token pass")
+		}
+		if err := r.gate.Check(t.Context(), []Claim{on("k", 2)}); err != nil {
+			t.Errorf("Check refuses the highest token: %v", err)
+		}
+		r.crash()
+		r.start("w1", 1).mustBeStale(false)
+		after(settle)
+		r.start("w1", 1).mustBeStale(false)
+	})
+}
+
+func TestEqualTokensRunTogetherAndKeysApart(t *testing.T) {
+	inTime(t, func(r *rig) {
+		a, b := r.start("a", 7).mustBeSent(), r.start("b", 7).mustBeSent()
+		c := r.start("c", 8).mustWait()
+		r.startOn("other", time.Hour, on("other", 1)).mustBeSent().answer()
+		a.answer()
+		c.mustWait()
+		b.answer()
+		c.mustBeSent().answer()
+	})
+}
+
+func TestOvertakenWhileItWaits(t *testing.T) {
+	inTime(t, func(r *rig) {
+		w1 := r.start("w1", 1).mustBeSent()
+		w2 := r.start("w2", 2).mustWait()
+		release := r.disk.hold(&r.disk.holdSync)
+		w3 := r.start("w3", 3).mustWait()
+		w2.mustWait() // 3 is not on disk: nobody is told "stale" yet
+		release()
+		synctest.Wait()
+		w2.mustBeStale(true)
+		w3.mustWait()
+		w1.answer()
+		w3.mustBeSent().answer()
+	})
+}
+
+func TestPendingRaise(t *testing.T) {
+	inTime(t, func(r *rig) {
+		r.start("w1", 1).mustBeSent().answer()
+		release := r.disk.hold(&r.disk.holdSync)
+		r.start("w3", 3).mustWait()
+		w2 := r.start("w2", 2).mustWait() // between the disk and memory (rule 4)
+		release()
+		synctest.Wait()
+		w2.mustBeStale(true)
+	})
+}
+
+func TestFailedRaise(t *testing.T) {
+	inTime(t, func(r *rig) {
+		w1 := r.start("w1", 1).mustBeSent()
+		release := r.disk.hold(&r.disk.holdSync)
+		w3 := r.start("w3", 3).mustWait()
+		same, lower := r.start("w3 too", 3).mustWait(), r.start("w2", 2).mustWait()
+		r.disk.break_(errDisk)
+		release()
+		synctest.Wait()
+		for _, w := range []*write{w3, same, lower} {
+			w.mustFail(tokenstore.ErrUnavailable)
+		}
+		if closed(w1.ticket.Overtaken()) {
+			t.Error("a raise that failed cuts the older write")
+		}
+		r.start("w4", 4).mustFail(tokenstore.ErrUnavailable)
+		r.start("w1 again", 1).mustFail(tokenstore.ErrUnavailable) // never "stale"
+		r.disk.break_(nil)
+		// The tokens that were presented count (high stays), for as long as
+		// anything of the key is in memory.
+		r.start("w1 again", 1).mustBeStale(true)
+		if got := r.disk.record("k").Highest; got != tok(4) {
+			t.Errorf("on disk is %v, want 4", got)
+		}
+		w1.answer()
+		r.start("w3 again", 3).mustBeStale(false)
+		r.start("w4 again", 4).mustBeSent().answer()
+	})
+}
+
+func TestStoreThatHangs(t *testing.T) {
+	inTime(t, func(r *rig) {
+		release := r.disk.hold(&r.disk.holdSync)
+		w1 := r.startOn("w1", time.Minute, on("k", 1)).mustWait()
+		w1b := r.startOn("w1 too", 2*time.Minute, on("k", 1)).mustWait()
+		after(time.Minute)
+		w1.mustFail(tokenstore.ErrUnavailable)
+		w1b.mustFail(tokenstore.ErrUnavailable)
+		release()
+		r.start("again", 1).mustBeSent().answer()
+	})
+}
+
+func TestLoadFails(t *testing.T) {
+	inTime(t, func(r *rig) {
+		r.disk.break_(errDisk)
+		r.start("w1", 1).mustFail(tokenstore.ErrUnavailable)
+		if err := r.gate.Check(t.Context(), []Claim{on("k", 1)}); !errors.Is(err, tokenstore.ErrUnavailable) {
+			t.Errorf("Check: %v", err)
+		}
+		r.disk.break_(nil)
+		r.start("w1", 1).mustBeSent().answer()
+	})
+}
+
+func TestDrainTimeout(t *testing.T) {
+	tests := []struct {
+		name   string
+		before func(r *rig)
+		retry  time.Duration
+	}{
+		{"in flight", func(r *rig) { r.start("w1", 1).mustBeSent() }, 0},
+		{"unsettled", func(r *rig) { r.start("w1", 1).mustBeSent().lose() }, settle - 10*time.Second},
+		{"both", func(r *rig) {
+			r.start("w1", 1).mustBeSent()
+			r.start("w1 too", 1).mustBeSent().lose()
+		}, 0},
+		{"quarantine", func(r *rig) { r.start("w1", 1).mustBeSent(); r.crash() }, settle - 10*time.Second},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			inTime(t, func(r *rig) {
+				tt.before(r)
+				w2 := r.startOn("w2", 10*time.Second, on("k", 2)).mustWait()
+				after(10 * time.Second)
+				var timeout *DrainTimeoutError
+				if w2.look(); !errors.As(w2.err, &timeout) || timeout.RetryAfter != tt.retry || timeout.Key != "k" {
+					t.Errorf("got %#v, want a drain timeout with %v", w2.err, tt.retry)
+				}
+				r.start("w1 again", 1).mustBeStale(false) // the token counts already
+			})
+		})
+	}
+}
+
+func TestClientLeavesWhileItWaits(t *testing.T) {
+	inTime(t, func(r *rig) {
+		w1 := r.start("w1", 1).mustBeSent()
+		w2 := r.start("w2", 2).mustWait()
+		w2.leave()
+		synctest.Wait()
+		w2.mustFail(ErrLeft)
+		w1.answer()
+		if w2.sent {
+			t.Error("w2 was sent though its client had left")
+		}
+		// A raise that has begun goes on without its client.
+		release := r.disk.hold(&r.disk.holdSync)
+		w3 := r.start("w3", 3).mustWait()
+		w3b := r.start("w3 too", 3).mustWait()
+		w3.leave()
+		synctest.Wait()
+		release()
+		synctest.Wait()
+		w3.mustFail(ErrLeft)
+		w3b.mustBeSent().answer()
+	})
+}
+
+func TestOverload(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.opts.MaxWaiting, r.opts.MaxWaitingPerKey = 3, 2
+		r.boot()
+		w1 := r.start("w1", 1).mustBeSent()
+		a := r.start("a", 2).mustWait()
+		b := r.start("b", 2).mustWait()
+		r.start("too many on the key", 9).mustFail(ErrOverloaded)
+		if got := r.disk.record("k").Highest; got != tok(2) {
+			t.Errorf("a refused write raised the record to %v", got)
+		}
+		r.startOn("o", time.Hour, on("o", 1)).mustBeSent().lose()
+		r.startOn("o2", time.Hour, on("o", 2)).mustWait()
+		r.startOn("too many in all", time.Hour, on("p", 1)).mustFail(ErrOverloaded)
+		r.start("stale comes first", 1).mustBeStale(false)
+		w1.answer()
+		a.mustBeSent().answer()
+		b.mustBeSent().answer()
+		after(time.Hour)
+	})
+}
+
+func TestStop(t *testing.T) {
+	inTime(t, func(r *rig) {
+		w1 := r.start("w1", 1).mustBeSent()
+		w2 := r.start("w2", 2).mustWait()
+		clean := r.stop()
+		w2.mustFail(ErrStopping)
+		r.start("w2", 2).mustFail(ErrStopping)
+		r.startOn("o", time.Hour, on("o", 1)).mustFail(ErrStopping)
+		if clean.Load() {
+			t.Error("idle with w1 in flight")
+		}
+		w1.answer()
+		if !clean.Load() {
+			t.Error("not idle though everything is over")
+		}
+	})
+}
+
+func TestSeveralKeys(t *testing.T) {
+	inTime(t, func(r *rig) {
+		a1 := r.startOn("a1", time.Hour, on("a", 1)).mustBeSent()
+		ab := r.startOn("ab", time.Hour, on("a", 2), on("b", 2)).mustWait()
+		r.startOn("b1", time.Hour, on("b", 1)).mustBeStale(false) // both are raised
+		if r.disk.record("a").Highest != tok(2) || r.disk.record("b").Highest != tok(2) {
+			t.Error("not both keys are on disk")
+		}
+		b2 := r.startOn("b2", time.Hour, on("b", 2)).mustBeSent() // nothing is held while waiting
+		b2.answer()
+		a1.answer()
+		ab.mustBeSent()
+		a3 := r.startOn("a3", time.Hour, on("a", 3)).mustWait()
+		b3 := r.startOn("b3", time.Hour, on("b", 3)).mustWait()
+		ab.answer()
+		a3.mustBeSent().answer()
+		b3.mustBeSent().answer()
+	})
+}
+
+// All keys are checked before one is raised.
+func TestSeveralKeysOneStale(t *testing.T) {
+	inTime(t, func(r *rig) {
+		r.startOn("b5", time.Hour, on("b", 5)).mustBeSent().answer()
+		r.startOn("ab", time.Hour, on("a", 9), on("b", 4)).mustBeStale(false)
+		if _, ok := r.disk.records["a"]; ok {
+			t.Error("a refused write raised its other key")
+		}
+	})
+}
+
+// All keys are checked again in the last step, whichever was overtaken while
+// the write waited for the other.
+func TestSeveralKeysAllRechecked(t *testing.T) {
+	for _, first := range []string{"a", "b"} {
+		other := map[string]string{"a": "b", "b": "a"}[first]
+		t.Run("overtaken on "+other, func(t *testing.T) {
+			inTime(t, func(r *rig) {
+				old := r.startOn("old", time.Hour, on(first, 1)).mustBeSent()
+				both := r.startOn("both", time.Hour, on("a", 2), on("b", 2)).mustWait()
+				newer := r.startOn("newer", time.Hour, on(other, 3)).mustBeSent()
+				newer.land()
+				old.answer()
+				both.land()
+				both.mustBeStale(true)
+				newer.answer()
+			})
+		})
+	}
+}
+
+func TestSeveralKeysNoDeadlock(t *testing.T) {
+	inTime(t, func(r *rig) {
+		var all []*write
+		for i := range uint64(8) {
+			all = append(all, r.startOn("ab", time.Hour, on("a", i/2), on("b", i/2)), r.startOn("ba", time.Hour, on("b", i/2), on("a", i/2)))
+		}
+		for range all {
+			for _, w := range all {
+				if w.look(); w.sent && !w.landed {
+					w.answer()
+				}
+			}
+		}
+		for i, w := range all {
+			if !w.done {
+				t.Errorf("write %d still waits", i)
+			}
+		}
+	})
+}
+
+// With room for one mark a shard, memory forgets nearly everything, and
+// nothing depends on it.
+func TestEviction(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.opts.CachedMarks = 1
+		r.boot()
+		const keys = 3 * shards * restingKeys
+		held := r.start("held", 1).mustBeSent()
+		for i := range keys {
+			r.startOn("w", time.Hour, on(fmt.Sprint(i), 5)).mustBeSent().answer()
+		}
+		for i := range keys {
+			r.startOn("old", time.Hour, on(fmt.Sprint(i), 4)).mustBeStale(false)
+		}
+		if n := r.gate.Counts().Cached; n > shards {
+			t.Errorf("%d marks are cached", n)
+		}
+		w2 := r.start("w2", 2).mustWait() // what is in flight is never evicted
+		held.answer()
+		w2.mustBeSent().answer()
+	})
+}
+
+func TestStatus(t *testing.T) {
+	inTime(t, func(r *rig) {
+		r.start("a", 1).mustBeSent().lose()
+		r.start("b", 1).mustBeSent()
+		r.start("c", 1).mustBeSent()
+		r.start("d", 2).mustWait()
+		s := r.gate.Status("k", true)
+		if len(s.InFlight) != 1 || s.InFlight[0].Count != 2 || s.InFlight[0].Token != tok(1) ||
+			len(s.Unsettled) != 1 || s.Unsettled[0].Why != "reset" || time.Until(s.Unsettled[0].Until) != settle ||
+			s.Waiting != 1 || !s.QuarantinedUntil.IsZero() {
+			t.Errorf("%+v", s)
+		}
+		if c := r.gate.Counts(); c.InFlight != 2 || c.Unsettled != 1 || c.Waiting != 1 {
+			t.Errorf("%+v", c)
+		}
+		r.crash()
+		if s := r.gate.Status("k", true); time.Until(s.QuarantinedUntil) != settle {
+			t.Errorf("after a crash: %+v", s)
+		}
+		if s := r.gate.Status("new", false); !s.QuarantinedUntil.IsZero() {
+			t.Errorf("a key without a record: %+v", s)
+		}
+	})
+}
+
+// Settle and Unsettle: the first one counts, whatever comes later.
+func TestTheFirstWordCounts(t *testing.T) {
+	inTime(t, func(r *rig) {
+		w1 := r.start("w1", 1).mustBeSent()
+		w1.lose()
+		w1.ticket.Settle()
+		w2 := r.start("w2", 2).mustWait()
+		after(settle)
+		w2.mustBeSent().answer()
+		w2.lose()
+		r.start("w3", 3).mustBeSent().answer()
+	})
+}

@@ -1,0 +1,159 @@
+// Package gate is the fencing protocol of one proxy: it lets a write pass
+// when its token is the highest of its keys, on the disk, with every older
+// write over, and holds newer ones back while it is in flight or its fate is
+// not known.
+//
+// The comments name the protocol's rules by their numbers and its stories by
+// their letters. What is decided is in state.go, pure; the waiting is in
+// enter.go; one admitted write is a Ticket. The gate knows no HTTP and the
+// store knows no writes.
+package gate
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/fenceproxy/fenceproxy/tokenstore"
+)
+
+// Options of a Gate.
+type Options struct {
+	// Settle is the longest time after which a write of before a crash may
+	// still be applied: the longest settle of all rules. Above 0.
+	Settle time.Duration
+	// MaxWaiting is how many writes may wait in all, MaxWaitingPerKey how many
+	// on one key; 0 or less stands for no limit.
+	MaxWaiting, MaxWaitingPerKey int
+	// CachedMarks is how many marks of idle keys are kept in memory; 0 stands
+	// for 65,536 (about 15 MB with keys of 20 bytes).
+	CachedMarks int
+}
+
+// Gate admits writes. Its methods may be called by any number of goroutines.
+type Gate struct {
+	store tokenstore.Store
+	table *table
+	opts  Options
+	sole  bool // no other proxy uses the store: what is durable needs no Acquire
+
+	quarantine    atomic.Bool // of every key that had a record at boot (rule 3)
+	quarantineEnd time.Time
+	stopping      atomic.Bool
+	stop          chan struct{} // closed when stopping
+
+	inFlight  atomic.Int64 // tickets
+	unsettled atomic.Int64
+	waiting   atomic.Int64
+
+	idle chan struct{} // capacity 1: something may have become quiet
+	done sync.WaitGroup
+}
+
+// New returns a gate over store. After an unclean end of the store's last
+// life it quarantines the keys until Settle from now is over (rule 3).
+func New(store tokenstore.Store, o Options) (*Gate, error) {
+	if o.Settle <= 0 {
+		return nil, fmt.Errorf("gate: settle must be above 0, it is %v", o.Settle)
+	}
+	if o.CachedMarks <= 0 {
+		o.CachedMarks = 1 << 16
+	}
+	table, err := newTable(o.CachedMarks)
+	if err != nil {
+		return nil, err
+	}
+	g := &Gate{store: store, table: table, opts: o, sole: store.Raised() == nil,
+		stop: make(chan struct{}), idle: make(chan struct{}, 1)}
+	if store.Recovered() {
+		g.quarantine.Store(true)
+		g.quarantineEnd = time.Now().Add(o.Settle)
+		time.AfterFunc(o.Settle, g.endQuarantine)
+	}
+	if !g.sole {
+		g.done.Go(g.follow)
+	}
+	return g, nil
+}
+
+// Check is the early refusal of rule 4: it returns a *StaleError for a claim
+// that is lower than the highest on disk, an error that wraps
+// tokenstore.ErrUnavailable when the store does not answer, and nil for
+// everything else. It admits nothing and raises nothing.
+func (g *Gate) Check(ctx context.Context, claims []Claim) error {
+	var t Ticket
+	t.prepare(g, claims)
+	t.lock()
+	t.attach()
+	t.unlock()
+	defer t.leave()
+	for {
+		t.lock()
+		v, c := t.decide()
+		err := t.refusal(v, c)
+		t.unlock()
+		if v != load {
+			return err
+		}
+		if err := g.load(ctx, &t); err != nil {
+			return err
+		}
+	}
+}
+
+// endQuarantine lets the writes go on that waited for those of before the
+// crash.
+func (g *Gate) endQuarantine() {
+	g.quarantine.Store(false)
+	g.wakeAll()
+	g.quiet()
+}
+
+// wakeAll makes every waiting ticket look again.
+func (g *Gate) wakeAll() {
+	for i := range g.table.shard {
+		s := &g.table.shard[i]
+		s.mu.Lock()
+		for _, e := range s.active {
+			e.wake()
+		}
+		s.mu.Unlock()
+	}
+}
+
+// quarantined reports whether the quarantine holds the key of c. The key's
+// lock is held.
+func (g *Gate) quarantined(c *claim) bool {
+	return g.quarantine.Load() && (!c.entry.durable.fresh || c.Suspect)
+}
+
+// follow takes over what other proxies raise, until the gate stops for good.
+func (g *Gate) follow() {
+	for {
+		select {
+		case m, ok := <-g.store.Raised():
+			if !ok {
+				return
+			}
+			g.raisedElsewhere(m)
+		case <-g.stop:
+			return
+		}
+	}
+}
+
+// raisedElsewhere notes a raise of another proxy: nothing lower registers
+// from here on.
+func (g *Gate) raisedElsewhere(m tokenstore.Mark) {
+	s := &g.table.shard[g.table.index(m.Key)]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e := s.active[m.Key]; e != nil {
+		e.recorded(m.Token, false)
+		e.wake()
+		return
+	}
+	s.idle.Remove(m.Key)
+}

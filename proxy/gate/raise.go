@@ -1,0 +1,150 @@
+package gate
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/fenceproxy/fenceproxy/tokenstore"
+)
+
+// load reads the records of the claims that nobody has read yet. The entries
+// are held, so that a raise that comes in between is not lost by the fill.
+func (g *Gate) load(ctx context.Context, t *Ticket) error {
+	for i := range t.claims {
+		c := &t.claims[i]
+		s := &g.table.shard[c.shard]
+		s.mu.Lock()
+		loaded := c.entry.loaded
+		s.mu.Unlock()
+		if loaded {
+			continue
+		}
+		rec, ok, err := g.store.Load(ctx, c.Key)
+		if err != nil {
+			return clientOr(ctx, err)
+		}
+		s.mu.Lock()
+		c.entry.fill(rec, ok)
+		c.entry.dirty = true
+		s.mu.Unlock()
+	}
+	return nil
+}
+
+// lift makes the ticket's tokens the highest in memory, at once (rule 5), and
+// returns the marks that nobody else is putting on the disk. The locks are
+// held and every claim has been checked.
+func (t *Ticket) lift() (marks []tokenstore.Mark) {
+	for i := range t.claims {
+		c := &t.claims[i]
+		e := c.entry
+		e.state.lift(c.Token)
+		if t.gate.sole && (e.durable.is(c.Token) || e.underway(c.Token)) {
+			continue
+		}
+		marks = append(marks, c.mark())
+	}
+	return marks
+}
+
+// repeat returns the mark of a raise that failed earlier, unless it is under
+// way again. The lock is held.
+func (c *claim) repeat() []tokenstore.Mark {
+	if c.entry.underway(c.entry.high) {
+		return nil
+	}
+	return []tokenstore.Mark{c.mark()}
+}
+
+// mark is the highest token of the claim's key on its way to the disk. The
+// record may say clear only if nothing lower is in flight or unsettled and no
+// quarantine runs (rule 6).
+func (c *claim) mark() tokenstore.Mark {
+	e := c.entry
+	e.startRaise()
+	return tokenstore.Mark{Key: c.Key, Token: e.high, Clear: e.drained() && !c.ticket.gate.quarantined(c)}
+}
+
+// raise records the marks, in one step, and tells who waits on their keys.
+// own says that they are the ticket's and not those of a higher token. It is
+// not cancelled by the client's leaving: others may wait for it.
+func (g *Gate) raise(ctx context.Context, t *Ticket, marks []tokenstore.Mark, own bool) error {
+	start := time.Now()
+	deadline, _ := ctx.Deadline()
+	rctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), deadline)
+	grant, err := g.store.Acquire(rctx, marks)
+	cancel()
+	t.queue.waited.Raise += time.Since(start)
+
+	t.lock()
+	for i := range t.claims {
+		c := &t.claims[i]
+		for _, m := range marks {
+			if m.Key == c.Key {
+				c.raised(m, err)
+			}
+		}
+	}
+	t.unlock()
+
+	if err != nil {
+		if stale := (*tokenstore.StaleError)(nil); errors.As(err, &stale) {
+			return nil // the record is known now: the next look tells
+		}
+		return err
+	}
+	if !own {
+		grant.Release()
+		return nil
+	}
+	t.queue.waited.Raised = true
+	t.grant = grant
+	return clientOr(ctx, grant.Drained(ctx))
+}
+
+// raised takes over how the raise to m ended. The lock is held.
+func (c *claim) raised(m tokenstore.Mark, err error) {
+	e := c.entry
+	e.endRaise(m.Token)
+	stale, collision := (*tokenstore.StaleError)(nil), (*tokenstore.CollisionError)(nil)
+	switch {
+	case err == nil:
+		e.recorded(m.Token, m.Clear)
+	case errors.As(err, &stale):
+		// Nothing of the marks was recorded. Others who waited for one of them
+		// try for themselves.
+		if stale.Key == m.Key {
+			e.recorded(stale.Highest, false)
+		}
+	case errors.As(err, &collision):
+	default:
+		// Nobody knows what is on the disk: nobody is told "stale" (rule 4).
+		for _, w := range e.waiters {
+			if w != c && !m.Token.Less(w.Token) {
+				w.ticket.queue.fail(err)
+			}
+		}
+	}
+	e.wake()
+}
+
+// recorded notes that token is on the disk for the entry's key, and passes
+// the writes in flight with a lower one. The lock is held.
+func (e *entry) recorded(token tokenstore.Token, clear bool) {
+	e.record(token, clear)
+	e.dirty = true
+	for c := e.registered; c != nil; c = c.next {
+		if c.Token.Less(token) {
+			c.ticket.pass()
+		}
+	}
+}
+
+// clientOr returns err, or ErrLeft where err came because the client left.
+func clientOr(ctx context.Context, err error) error {
+	if err != nil && left(ctx) {
+		return ErrLeft
+	}
+	return err
+}

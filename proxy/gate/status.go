@@ -1,0 +1,88 @@
+package gate
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/fenceproxy/fenceproxy/tokenstore"
+)
+
+// Status is what goes on at one key. Its record is the store's to tell.
+type Status struct {
+	InFlight         []InFlight  // by token
+	Unsettled        []Unsettled // by time
+	QuarantinedUntil time.Time   // zero when no quarantine holds the key
+	Waiting          int
+}
+
+// InFlight are the writes with one token that were sent and are not over.
+type InFlight struct {
+	Token tokenstore.Token
+	Count int
+	Since time.Time // of the oldest
+}
+
+// Unsettled is a write that was lost from sight: it counts as running.
+type Unsettled struct {
+	Token tokenstore.Token
+	Until time.Time
+	Why   string
+}
+
+// Counts are the writes of all keys.
+type Counts struct {
+	InFlight, Unsettled, Waiting int64
+	Cached                       int // keys of which a mark is in memory
+}
+
+// Status tells what goes on at key. recorded says whether the store has a
+// record of it: only then a quarantine can hold it.
+func (g *Gate) Status(key tokenstore.Key, recorded bool) Status {
+	var st Status
+	s := &g.table.shard[g.table.index(key)]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.active[key]
+	if g.quarantine.Load() && recorded && (e == nil || !e.durable.fresh) {
+		st.QuarantinedUntil = g.quarantineEnd
+	}
+	if e == nil {
+		return st
+	}
+	st.Waiting = len(e.waiters)
+	for c := e.registered; c != nil; c = c.next {
+		if c.ticket.phase == unsettled {
+			st.Unsettled = append(st.Unsettled, Unsettled{c.Token, c.ticket.lost.until, c.ticket.lost.why})
+			continue
+		}
+		since := time.Unix(0, c.ticket.since)
+		at := slices.IndexFunc(st.InFlight, func(f InFlight) bool { return f.Token == c.Token })
+		if at < 0 {
+			st.InFlight = append(st.InFlight, InFlight{Token: c.Token, Count: 1, Since: since})
+			continue
+		}
+		f := &st.InFlight[at]
+		f.Count++
+		if since.Before(f.Since) {
+			f.Since = since
+		}
+	}
+	slices.SortFunc(st.InFlight, func(a, b InFlight) int { return a.Token.Compare(b.Token) })
+	slices.SortFunc(st.Unsettled, func(a, b Unsettled) int {
+		return cmp.Or(a.Until.Compare(b.Until), a.Token.Compare(b.Token))
+	})
+	return st
+}
+
+// Counts tells how many writes are in flight, unsettled and waiting.
+func (g *Gate) Counts() Counts {
+	c := Counts{InFlight: g.inFlight.Load(), Unsettled: g.unsettled.Load(), Waiting: g.waiting.Load()}
+	for i := range g.table.shard {
+		s := &g.table.shard[i]
+		s.mu.Lock()
+		c.Cached += s.idle.Len()
+		s.mu.Unlock()
+	}
+	return c
+}

@@ -1,0 +1,42 @@
+package gate
+
+import "context"
+
+// Stop ends the admission of writes: those that wait get ErrStopping, those
+// in flight go on (rule 12). It may be called more than once.
+func (g *Gate) Stop() {
+	if g.stopping.Swap(true) {
+		return
+	}
+	// Whoever looked before the flag was set has registered once its lock was
+	// ours: after this loop the counts only fall.
+	for i := range g.table.shard {
+		g.table.shard[i].mu.Lock()
+		g.table.shard[i].mu.Unlock() //nolint:staticcheck // the empty section is the barrier
+	}
+	close(g.stop)
+	g.done.Wait()
+	g.quiet()
+}
+
+// Idle waits, after Stop, until nothing is in flight, nothing is unsettled
+// and no quarantine runs (F2, F3). Only then the store may be closed as
+// clean. It returns ctx's error when that ends first.
+func (g *Gate) Idle(ctx context.Context) error {
+	for g.inFlight.Load() != 0 || g.unsettled.Load() != 0 || g.quarantine.Load() {
+		select {
+		case <-g.idle:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// quiet makes Idle look again.
+func (g *Gate) quiet() {
+	select {
+	case g.idle <- struct{}{}:
+	default:
+	}
+}

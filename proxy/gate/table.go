@@ -1,0 +1,157 @@
+package gate
+
+import (
+	"hash/maphash"
+	"sync"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+
+	"github.com/fenceproxy/fenceproxy/tokenstore"
+)
+
+// shards is how many locks the keys share. Different keys never wait for each
+// other's writes, only for a lock that is held for nanoseconds.
+const shards = 64
+
+// table finds the entry of a key. Its locks are the keys' locks.
+type table struct {
+	seed  maphash.Seed
+	shard [shards]shard
+}
+
+// shard holds a part of the keys.
+type shard struct {
+	mu sync.Mutex // guards everything below and every field of the entries
+
+	// active has every key that somebody holds a reference to: writes being
+	// decided, waiting, in flight or unsettled. It is never evicted (rule 10).
+	active map[tokenstore.Key]*entry
+	// idle has copies of the durable marks of other keys, as many as fit. A
+	// key is looked up in active first: while it is there, its copy in idle
+	// may be behind.
+	idle *simplelru.LRU[tokenstore.Key, mark]
+
+	// resting are the entries that were given back last, a ring. They stay in
+	// active although nobody holds them, since most will be asked for again:
+	// moving each to idle and back costs more than the whole decision.
+	resting [restingKeys]*entry
+	turn    int
+	free    *entry // entries to use again
+}
+
+// restingKeys is how many entries of a shard rest before they become idle.
+const restingKeys = 64
+
+// entry is one active key.
+type entry struct {
+	state
+	key   tokenstore.Key
+	refs  int    // claims that point here; taken and given back under the lock
+	rests bool   // stands in shard.resting
+	dirty bool   // idle has no copy, or an older one
+	next  *entry // in shard.free
+
+	registered *claim   // in flight and unsettled, a list
+	waiters    []*claim // whose tickets wait
+}
+
+func newTable(marks int) (*table, error) {
+	t := &table{seed: maphash.MakeSeed()}
+	for i := range t.shard {
+		s := &t.shard[i]
+		s.active = map[tokenstore.Key]*entry{}
+		lru, err := simplelru.NewLRU[tokenstore.Key, mark](max(1, marks/shards), nil)
+		if err != nil {
+			return nil, err
+		}
+		s.idle = lru
+	}
+	return t, nil
+}
+
+// index returns the number of the shard that has key.
+func (t *table) index(key tokenstore.Key) int {
+	return int(maphash.String(t.seed, string(key)) % shards)
+}
+
+// hold returns the entry of key with one reference more. The reference is
+// taken under the same lock as every count, and before the store is read, so
+// that whoever raises meanwhile raises this very entry (H).
+func (s *shard) hold(key tokenstore.Key) *entry {
+	e := s.active[key]
+	if e == nil {
+		if e = s.free; e != nil {
+			s.free, e.next = e.next, nil
+		} else {
+			e = new(entry)
+		}
+		e.key, e.dirty = key, true
+		if m, ok := s.idle.Get(key); ok {
+			e.loaded, e.durable, e.dirty = true, m, false
+			if m.exists {
+				e.high, e.hasHigh = m.token, true
+			}
+		}
+		s.active[key] = e
+	}
+	e.refs++
+	return e
+}
+
+// drop gives one reference back. An entry that nobody holds rests.
+func (s *shard) drop(e *entry) {
+	if e.refs--; e.refs > 0 || e.rests {
+		return
+	}
+	out := s.resting[s.turn]
+	s.resting[s.turn], e.rests = e, true
+	s.turn = (s.turn + 1) % restingKeys
+	if out != nil {
+		if out.rests = false; out.refs == 0 {
+			s.retire(out)
+		} // else it rests again when it is given back
+	}
+}
+
+// retire forgets an entry that nobody holds. What is durable of it stays as a
+// copy, the rest (a raise that failed) goes as it would in a crash: nothing
+// was sent on it.
+func (s *shard) retire(e *entry) {
+	delete(s.active, e.key)
+	if m, ok := e.copy(); !ok {
+		s.idle.Remove(e.key)
+	} else if e.dirty {
+		s.idle.Add(e.key, m)
+	}
+	*e = entry{next: s.free}
+	s.free = e
+}
+
+// wake makes every waiter of the key look again.
+func (e *entry) wake() {
+	for _, c := range e.waiters {
+		c.ticket.queue.wake()
+	}
+}
+
+// link puts a registered claim into the list.
+func (e *entry) link(c *claim) {
+	c.prev, c.next = nil, e.registered
+	if c.next != nil {
+		c.next.prev = c
+	}
+	e.registered = c
+}
+
+// unlink takes it out again.
+func (e *entry) unlink(c *claim) {
+	if c.prev != nil {
+		c.prev.next = c.next
+	} else {
+		e.registered = c.next
+	}
+	if c.next != nil {
+		c.next.prev = c.prev
+	}
+	c.prev, c.next = nil, nil
+}

@@ -1,0 +1,255 @@
+package gate
+
+import (
+	"sync"
+	"time"
+
+	"github.com/fenceproxy/fenceproxy/tokenstore"
+)
+
+// Claim is one fencing token on one resource key.
+type Claim struct {
+	Key   tokenstore.Key
+	Token tokenstore.Token
+	// Suspect says that the key's marks may stand under another key, because
+	// its rule was changed: after a crash it is quarantined even without a
+	// record.
+	Suspect bool
+}
+
+// Ticket is one write at the gate: first asking, then, once Enter returned
+// nil, in flight, at last settled or unsettled. The caller provides the
+// memory and must not use it again, for another write, before the write is
+// over. A Ticket may be used by several goroutines after Enter.
+type Ticket struct {
+	gate   *Gate
+	claims []claim // sorted by shard and key
+	one    [1]claim
+	settle time.Duration
+	since  int64 // Unix time in nanoseconds
+
+	phase phase // guarded by the locks of the shards of all claims: changed under all, read under any
+	lost  *lost // set with phase unsettled
+
+	grant tokenstore.Grant // nil until acquired; the caller's alone
+	queue *queue           // nil until it waits; made under the locks, by the caller
+
+	mu       sync.Mutex    // guards what follows; taken last
+	passed   bool          // a higher token is on disk
+	overtook chan struct{} // closed with passed; nil until somebody asks
+}
+
+// queue is what a ticket needs to wait.
+type queue struct {
+	woken   chan struct{} // capacity 1
+	mu      sync.Mutex    // guards failure; taken last
+	failure error         // the raise that the ticket waited for failed
+	waited  Waited
+}
+
+// lost tells of a write that was lost from sight.
+type lost struct {
+	until time.Time
+	why   string
+}
+
+// Waited tells how a write got through Enter.
+type Waited struct {
+	Raised bool          // it recorded its token itself
+	Raise  time.Duration // waiting for the disk, in raises of its own
+	Total  time.Duration // in Enter; 0 when it went straight through
+}
+
+// Waited tells how the write got through Enter, after Enter.
+func (t *Ticket) Waited() Waited {
+	if t.queue == nil {
+		return Waited{}
+	}
+	return t.queue.waited
+}
+
+// claim is a Claim at its key.
+type claim struct {
+	Claim
+	ticket     *Ticket
+	shard      int
+	entry      *entry
+	prev, next *claim // in entry.registered
+	toClear    bool   // the record does not say "clear" yet, but it is
+}
+
+// phase is how far a ticket is.
+type phase uint8
+
+const (
+	asking phase = iota
+	inFlight
+	unsettled
+	over
+)
+
+// Overtaken returns a channel that is closed once a higher token is on disk
+// for one of the write's keys: an upload that is not wholly sent is cut then,
+// and a slow reader of the answer is detached (rule 7).
+func (t *Ticket) Overtaken() <-chan struct{} {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.overtook == nil {
+		t.overtook = make(chan struct{})
+		if t.passed {
+			close(t.overtook)
+		}
+	}
+	return t.overtook
+}
+
+// MaySend reports whether the write may still be sent. It is to be asked
+// immediately before the first byte leaves (R5).
+func (t *Ticket) MaySend() bool { return t.grant == nil || t.grant.MaySend() }
+
+// Lost is closed when the write must be cut because its grant does not hold
+// any more (R5, R10). It is nil where that cannot happen.
+func (t *Ticket) Lost() <-chan struct{} {
+	if t.grant == nil {
+		return nil
+	}
+	return t.grant.Lost()
+}
+
+// Settle says that the write is over: answered in full with its request
+// wholly sent, refused in full, or provably never sent (rule 10). Only the
+// first of Settle and Unsettle counts.
+func (t *Ticket) Settle() {
+	t.lock()
+	if t.phase != inFlight {
+		t.unlock()
+		return
+	}
+	t.finish()
+}
+
+// Unsettle says that the write was lost from sight, and why: it counts as
+// still running until the settle time of its rule is over. It is what every
+// path that does not know better must call; deferred, it catches panics too.
+// Only the first of Settle and Unsettle counts.
+func (t *Ticket) Unsettle(why string) {
+	t.lock()
+	defer t.unlock()
+	if t.phase != inFlight {
+		return
+	}
+	t.phase, t.lost = unsettled, &lost{until: time.Now().Add(t.settle), why: why}
+	// In this order: at no moment does Idle find the write in neither count (F2).
+	t.gate.unsettled.Add(1)
+	t.gate.inFlight.Add(-1)
+	time.AfterFunc(t.settle, t.settled)
+}
+
+// settled ends the time during which an unsettled write may still be applied.
+func (t *Ticket) settled() {
+	t.lock()
+	if t.phase != unsettled {
+		t.unlock()
+		return
+	}
+	t.finish()
+}
+
+// finish takes the write off its keys, wakes who waited for it, and unlocks.
+func (t *Ticket) finish() {
+	count := &t.gate.inFlight
+	if t.phase == unsettled {
+		count = &t.gate.unsettled
+	}
+	t.phase = over
+	for i := range t.claims {
+		c := &t.claims[i]
+		c.entry.unlink(c)
+		if c.entry.unregister(c.Token) {
+			c.entry.wake()
+		}
+	}
+	t.detach()
+	t.unlock()
+	if t.grant != nil {
+		t.grant.Release()
+	}
+	if count.Add(-1) == 0 && t.gate.stopping.Load() {
+		t.gate.quiet()
+	}
+}
+
+// attach takes a reference on the entry of every claim. The locks are held.
+func (t *Ticket) attach() {
+	for i := range t.claims {
+		c := &t.claims[i]
+		c.entry = t.gate.table.shard[c.shard].hold(c.Key)
+	}
+}
+
+// detach gives the references back. The locks are held.
+func (t *Ticket) detach() {
+	for i := range t.claims {
+		c := &t.claims[i]
+		t.gate.table.shard[c.shard].drop(c.entry)
+		c.entry = nil
+	}
+}
+
+// lock takes the locks of all claims' keys, in ascending order: two tickets
+// never wait for each other in a ring.
+func (t *Ticket) lock() {
+	last := -1
+	for i := range t.claims {
+		if n := t.claims[i].shard; n != last {
+			t.gate.table.shard[n].mu.Lock()
+			last = n
+		}
+	}
+}
+
+func (t *Ticket) unlock() {
+	last := -1
+	for i := range t.claims {
+		if n := t.claims[i].shard; n != last {
+			t.gate.table.shard[n].mu.Unlock()
+			last = n
+		}
+	}
+}
+
+// wake makes a waiting ticket look again.
+func (q *queue) wake() {
+	select {
+	case q.woken <- struct{}{}:
+	default: // it is told already
+	}
+}
+
+// fail makes a waiting ticket give up: the raise that it waited for failed.
+func (q *queue) fail(err error) {
+	q.mu.Lock()
+	q.failure = err
+	q.mu.Unlock()
+	q.wake()
+}
+
+// failed returns what fail was told.
+func (q *queue) failed() error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.failure
+}
+
+// pass notes that a higher token is on disk.
+func (t *Ticket) pass() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.passed {
+		return
+	}
+	t.passed = true
+	if t.overtook != nil {
+		close(t.overtook)
+	}
+}
