@@ -1,0 +1,134 @@
+// Package config is the configuration of fenceproxy: plain structs, a strict
+// loader of their YAML form that reports everything wrong at once with its
+// place, and the annotated reference file.
+//
+// It says what a file means, not what follows from it: patterns and key
+// templates are read by the packages that use them, whose errors come back to
+// their place in the file through Config.Errorf. It uses no other package of
+// the project and has no global state; a Config is not changed after it is
+// made and may then be read by any number of goroutines.
+package config
+
+import "time"
+
+// Config is one whole configuration with its defaults filled in.
+type Config struct {
+	Listen   Listen   `yaml:"listen"`
+	Upstream Upstream `yaml:"upstream"`
+	Admin    Admin    `yaml:"admin"`
+	Store    Store    `yaml:"store"`
+	// Fencing holds the defaults of every rule; Config.Policy says what a
+	// rule makes of them.
+	Fencing Fencing `yaml:"fencing"`
+	// Rules in the order of the file, with names that are unique. Without any
+	// rule UnmatchedWrites decides about every write.
+	Rules []Rule `yaml:"rules"`
+	// UnmatchedWrites says what becomes of a write that no rule covers.
+	UnmatchedWrites UnmatchedWrites `yaml:"unmatched_writes"`
+	Limits          Limits          `yaml:"limits"`
+	// ShutdownTimeout is how long a stop waits until nothing is in flight,
+	// unsettled or quarantined (rule 12), 1ms to 24h.
+	ShutdownTimeout time.Duration `yaml:"shutdown_timeout"`
+	Log             Log           `yaml:"log"`
+
+	origin origin
+}
+
+// Listen is where clients come in.
+type Listen struct {
+	// Address is host:port; port 0 takes a free one, an empty host is every
+	// interface.
+	Address string `yaml:"address"`
+	// HeaderTimeout is a client's time for its request head, 1ms to 24h.
+	HeaderTimeout time.Duration `yaml:"header_timeout"`
+	// IdleTimeout is how long an idle connection is kept, 1ms to 24h.
+	IdleTimeout time.Duration `yaml:"idle_timeout"`
+}
+
+// Upstream is the service behind the proxy.
+type Upstream struct {
+	// URL is http://HOST[:PORT][/PATH], which url.Parse reads: no user, query
+	// or fragment. PATH has no dot segment and, unless it is "/", no slash at
+	// its end; it is put in front of every target.
+	URL string `yaml:"url"`
+	// PreserveHost forwards the client's Host instead of the URL's.
+	PreserveHost bool `yaml:"preserve_host"`
+	// ConnectTimeout is the time for making a connection, 1ms to 24h.
+	ConnectTimeout time.Duration `yaml:"connect_timeout"`
+	// ResponseTimeout of an admitted write runs from the whole request being
+	// sent to the end of the answer; of everything else to the answer's head.
+	// 1ms to 24h. A write that passes it is unsettled (rule 10).
+	ResponseTimeout time.Duration `yaml:"response_timeout"`
+	// Settle is A1: the upstream never applies a write later than this after
+	// the proxy lost sight of it. 1ms to 24h.
+	Settle time.Duration `yaml:"settle"`
+	// UnsettledStatuses are the final answers, 200 to 599, that do not prove
+	// a write is over (rule 10). May be empty.
+	UnsettledStatuses []int `yaml:"unsettled_statuses"`
+}
+
+// Admin is the operator's listener.
+type Admin struct {
+	// Address is a loopback host:port; "" turns the listener off.
+	Address string `yaml:"address"`
+}
+
+// Store says where the highest tokens are kept. Exactly one of Embedded and
+// Memory is not nil.
+type Store struct {
+	Embedded *Embedded `yaml:"embedded"`
+	Memory   *Memory   `yaml:"memory"`
+	// AcceptChangedRules names the rules that may read their marks under
+	// other keys than when the store was last used. Each is a rule's name.
+	AcceptChangedRules []string `yaml:"accept_changed_rules"`
+}
+
+// Embedded is a store in a directory that this proxy has to itself.
+type Embedded struct {
+	// Path is the directory, relative to the working directory of serve.
+	Path string `yaml:"path"`
+	// Create makes a store where there is none; without it the start fails
+	// there.
+	Create bool `yaml:"create"`
+}
+
+// Memory is a store that forgets at exit.
+type Memory struct{}
+
+// Fencing is how writes of a rule carry their fencing token.
+type Fencing struct {
+	// Header that carries the token: letters, digits and "-", spelt as in the
+	// file.
+	Header string `yaml:"header"`
+	Format Format `yaml:"format"`
+	Token  Token  `yaml:"token"`
+	// DrainTimeout is how long a write waits for older writes on its key
+	// (rule 7), 1ms to 24h.
+	DrainTimeout time.Duration `yaml:"drain_timeout"`
+	// DiscloseHighest names the highest token in the answer to a stale one.
+	DiscloseHighest bool `yaml:"disclose_highest"`
+}
+
+// Limits bound what the proxy holds in memory.
+type Limits struct {
+	// MaxBodyBuffer is the largest body, in bytes, that is read before
+	// admission; 0 to 1GiB.
+	MaxBodyBuffer Size `yaml:"max_body_buffer"`
+	// MaxBuffered is the sum of all bodies read so, in bytes; MaxBodyBuffer
+	// to 1TiB.
+	MaxBuffered Size `yaml:"max_buffered"`
+	// MaxHeader is the largest request head in bytes, 1KiB to 16MiB.
+	MaxHeader Size `yaml:"max_header"`
+	// MaxWaitingPerKey is how many writes may wait on one key, 1 to 1000000.
+	MaxWaitingPerKey int `yaml:"max_waiting_per_key"`
+	// MaxWaiting is how many writes may wait in all, 1 to 1000000.
+	MaxWaiting int `yaml:"max_waiting"`
+}
+
+// Log is what goes to standard error.
+type Log struct {
+	Level  LogLevel  `yaml:"level"`
+	Format LogFormat `yaml:"format"`
+	// Access writes a line for every request.
+	Access bool `yaml:"access"`
+}

@@ -1,0 +1,47 @@
+package config
+
+import "time"
+
+// Default returns the configuration of a file that sets nothing. It is not
+// complete: upstream.url, a store, and rules have no default, and Load
+// refuses a file without them.
+func Default() *Config {
+	return &Config{
+		Listen: Listen{
+			Address:       "127.0.0.1:8080",
+			HeaderTimeout: 10 * time.Second,
+			IdleTimeout:   120 * time.Second,
+		},
+		Upstream: Upstream{
+			PreserveHost:      true,
+			ConnectTimeout:    5 * time.Second,
+			ResponseTimeout:   60 * time.Second,
+			Settle:            30 * time.Second,
+			UnsettledStatuses: []int{202, 502, 504},
+		},
+		Admin: Admin{Address: "127.0.0.1:9901"},
+		Fencing: Fencing{
+			Header:          "X-Fencing-Token",
+			Format:          Decimal,
+			Token:           TokenRequired,
+			DrainTimeout:    30 * time.Second,
+			DiscloseHighest: true,
+		},
+		UnmatchedWrites: Reject,
+		Limits: Limits{
+			MaxBodyBuffer:    64 << 10,
+			MaxBuffered:      64 << 20,
+			MaxHeader:        64 << 10,
+			MaxWaitingPerKey: 64,
+			MaxWaiting:       4096,
+		},
+		ShutdownTimeout: 100 * time.Second,
+		Log:             Log{Level: LevelInfo, Format: LogAuto},
+	}
+}
+
+// setDefaults fills a store that the file names without saying more.
+func (e *Embedded) setDefaults() {
+	e.Path = "./fenceproxy-data"
+	e.Create = true
+}

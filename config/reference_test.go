@@ -1,0 +1,78 @@
+package config
+
+import (
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestReferenceHasTheDefaults(t *testing.T) {
+	c := mustLoad(t, string(Reference()), env())
+	for i := range c.Rules {
+		r := &c.Rules[i]
+		if got, want := c.Policy(r), Default().Policy(&Rule{}); got != want {
+			t.Errorf("rule %s: %+v, the defaults are %+v", r.Name, got, want)
+		}
+	}
+	c.Rules, c.Upstream.URL = nil, ""
+	want := Default()
+	want.Store.Embedded = &Embedded{}
+	want.Store.Embedded.setDefaults()
+	wantSame(t, c, want)
+}
+
+// Every setting stands in the reference, and nothing that is not built.
+// store.memory can only be a comment, being the other of two.
+func TestReferenceNamesEverySetting(t *testing.T) {
+	c := mustLoad(t, reference, env())
+	var named []string
+	for path := range c.origin.at {
+		named = append(named, generic(path))
+	}
+	for _, path := range settings("", reflect.TypeFor[Config]()) {
+		if path != "store.memory" && !slices.Contains(named, path) {
+			t.Errorf("reference.yaml does not name %s", path)
+		}
+	}
+	other := strings.Replace(reference, "# memory: {}", "memory: {}", 1)
+	if _, r := Load("f.yaml", []byte(other), env()); len(r.Errors) != 1 || r.Errors[0].Path != "store" {
+		t.Errorf("with its memory: %v, want both kinds", r.Err())
+	}
+	for path := range unbuilt {
+		name := path[strings.LastIndex(path, ".")+1:]
+		if regexp.MustCompile(`(?m)^[# ]*` + name + `:`).MatchString(reference) {
+			t.Errorf("reference.yaml names %s, which is not built", path)
+		}
+	}
+}
+
+func TestReferenceIsACopy(t *testing.T) {
+	Reference()[0] = 'x'
+	if string(Reference()) != reference {
+		t.Error("the caller changed the reference")
+	}
+}
+
+// Overrides must keep up with Fencing, or a rule could not set a new setting
+// that the contract says it may.
+func TestRulesOverrideAllOfFencing(t *testing.T) {
+	overrides := reflect.TypeFor[Overrides]()
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[Fencing]()) {
+		o, ok := overrides.FieldByName(f.Name)
+		if !ok || o.Tag != f.Tag || o.Type != reflect.PointerTo(f.Type) {
+			t.Errorf("%s of Fencing is not the same in Overrides", f.Name)
+		}
+	}
+}
+
+// What is not built must stay apart from what is.
+func TestUnbuiltIsUnbuilt(t *testing.T) {
+	all := settings("", reflect.TypeFor[Config]())
+	for path := range unbuilt {
+		if slices.Contains(all, path) {
+			t.Errorf("%s is built", path)
+		}
+	}
+}

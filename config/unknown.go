@@ -1,0 +1,150 @@
+package config
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+)
+
+const notBuilt = " is not built yet in this version"
+
+// unbuilt are the settings that the contract names and this version does not
+// have, by generic path, each with what to do instead.
+var unbuilt = map[string]string{
+	"listen.tls":             "leave it out; clients come in over plain HTTP",
+	"listen.socket_mode":     "leave it out; listen on host:port",
+	"listen.trusted_proxies": "leave it out; X-Forwarded-* of clients are not kept",
+	"upstream.tls":           "leave it out; use an http URL",
+	"admin.token_file":       "leave it out; listen on a loopback address",
+	"admin.tls":              "leave it out; listen on a loopback address",
+	"admin.hosts":            "leave it out; ask for a loopback name",
+	"store.etcd":             "embedded or memory",
+	"store.postgres":         "embedded or memory",
+	"store.redis":            "embedded or memory",
+	"store.session_ttl":      "leave it out; it goes with a shared store",
+	"store.margin":           "leave it out; it goes with a shared store",
+	"store.linger":           "leave it out; it goes with a shared store",
+	"rules[].keys":           "key, with one resource in a request",
+	"rules[].websocket":      "leave it out; no upgrade passes",
+	"rules[].path_policy":    "leave it out; only canonical paths pass",
+	"limits.max_keys":        "leave it out; keys are not counted",
+	"audit":                  "leave it out",
+	"leases":                 "leave it out",
+	"tracing":                "leave it out",
+	"fencing.epoch":          "leave it out",
+	"fencing.mode":           "leave it out; every rule enforces",
+	"fencing.reads":          "leave it out; safe requests pass",
+	"fencing.holder_header":  "leave it out",
+	"fencing.max_token":      "leave it out",
+	"fencing.max_jump":       "leave it out",
+}
+
+// unknown says what is wrong with a setting that no struct has: not built
+// yet, misspelt, at the wrong place, or none of these.
+func unknown(path, name string) (message, remedy string) {
+	group := generic(path)
+	if remedy, ok := unbuiltAt(group, name); ok {
+		return strings.TrimPrefix(notBuilt, " "), remedy
+	}
+	if name == "<<" {
+		return "merge keys are not supported", "write the settings out"
+	}
+	here, all := neighbours(group)
+	if s := nearest(name, here); s != "" {
+		return "is not a setting", "did you mean " + s + "?"
+	}
+	if s := sameName(join(group, name), name, all); s != "" {
+		return "is not a setting", "did you mean " + s + "?"
+	}
+	if len(here) == 0 {
+		return "is not a setting", "nothing can be set here"
+	}
+	return "is not a setting", "here stand: " + strings.Join(here, ", ")
+}
+
+// unbuiltAt looks a setting up; a rule may set all that fencing sets.
+func unbuiltAt(group, name string) (remedy string, ok bool) {
+	if remedy, ok = unbuilt[join(group, name)]; !ok && group == "rules[]" {
+		remedy, ok = unbuilt[join("fencing", name)]
+	}
+	return remedy, ok
+}
+
+// neighbours are the names that may stand in a group, and the paths of all
+// settings.
+func neighbours(group string) (here, all []string) {
+	all = settings("", reflect.TypeFor[Config]())
+	for _, p := range all {
+		if name, ok := strings.CutPrefix(p, join(group, "")); ok && !strings.Contains(name, ".") {
+			here = append(here, name)
+		}
+	}
+	return here, all
+}
+
+// sameName returns the setting of that name which stands nearest to where it
+// was looked for, "" where there is none. Defaults go before the rules that
+// override them.
+func sameName(path, name string, all []string) string {
+	best, most := "", -1
+	for _, p := range all {
+		if p != name && !strings.HasSuffix(p, "."+name) {
+			continue
+		}
+		near := 0
+		for near < min(len(p), len(path)) && p[near] == path[near] {
+			near++
+		}
+		if near > most || near == most && strings.HasPrefix(best, "rules[]") {
+			best, most = p, near
+		}
+	}
+	return best
+}
+
+// nearest returns the one of names that name is most likely a misspelling
+// of, "" where none is near.
+func nearest(name string, names []string) string {
+	const longest = 40 // nothing that long is a misspelling of a setting
+	if len(name) > longest {
+		return ""
+	}
+	best, least := "", 3
+	for _, n := range slices.Sorted(slices.Values(names)) {
+		d := distance(fold(name), fold(n))
+		if d < least && d*3 <= len(n) {
+			best, least = n, d
+		}
+	}
+	return best
+}
+
+// fold makes headerTimeout, header-timeout and header_timeout one name.
+func fold(name string) string {
+	return strings.ToLower(strings.NewReplacer("_", "", "-", "").Replace(name))
+}
+
+// distance counts the letters to insert, drop, replace or swap with their
+// neighbour to get from a to b.
+func distance(a, b string) int {
+	before, last := make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range last {
+		last[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		row := make([]int, len(b)+1)
+		row[0] = i
+		for j := 1; j <= len(b); j++ {
+			cost := 1
+			if a[i-1] == b[j-1] {
+				cost = 0
+			}
+			row[j] = min(last[j]+1, row[j-1]+1, last[j-1]+cost)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				row[j] = min(row[j], before[j-2]+1)
+			}
+		}
+		before, last = last, row
+	}
+	return last[len(b)]
+}

@@ -1,0 +1,199 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+const (
+	minDuration = time.Millisecond
+	maxDuration = 24 * time.Hour
+	maxWaiting  = 1_000_000
+)
+
+// validator looks at values that could be read: each by itself, then against
+// each other. A setting that could not be read is not told of a second time.
+type validator struct {
+	cfg    *Config
+	report *Report
+	bad    map[string]bool
+}
+
+func validate(cfg *Config, report *Report, bad map[string]bool) {
+	if bad[""] { // the file holds no settings at all
+		return
+	}
+	v := &validator{cfg: cfg, report: report, bad: bad}
+	v.listeners()
+	v.upstream()
+	v.store()
+	v.fencing("fencing", cfg.Fencing)
+	v.rules()
+	v.limits()
+	v.shutdown()
+}
+
+// problem is one at a setting; ok is false where that setting, or what holds
+// it, has been told of.
+func (v *validator) problem(path, message, remedy string) (p Problem, ok bool) {
+	for around := path; around != ""; around = parent(around) {
+		if v.bad[around] {
+			return Problem{}, false
+		}
+	}
+	p = v.cfg.Errorf(path, "%s", message)
+	p.Remedy = remedy
+	return p, true
+}
+
+func (v *validator) fail(path, message, remedy string) {
+	if p, ok := v.problem(path, message, remedy); ok {
+		v.report.Errors = append(v.report.Errors, p)
+		v.bad[path] = true
+	}
+}
+
+func (v *validator) warn(path, message, remedy string) {
+	if p, ok := v.problem(path, message, remedy); ok {
+		v.report.Warnings = append(v.report.Warnings, p)
+	}
+}
+
+func (v *validator) duration(path string, d time.Duration) {
+	if d < minDuration || d > maxDuration {
+		v.fail(path, d.String()+" is out of range", "1ms to 24h")
+	}
+}
+
+func (v *validator) size(path string, s, least, most Size) {
+	if s < least || s > most {
+		v.fail(path, s.String()+" is out of range", least.String()+" to "+most.String())
+	}
+}
+
+func (v *validator) count(path string, n int) {
+	if n < 1 || n > maxWaiting {
+		v.fail(path, fmt.Sprintf("%d is out of range", n), fmt.Sprintf("1 to %d", maxWaiting))
+	}
+}
+
+func (v *validator) listeners() {
+	l := v.cfg.Listen
+	v.duration("listen.header_timeout", l.HeaderTimeout)
+	v.duration("listen.idle_timeout", l.IdleTimeout)
+	listen, err := parseAddress(l.Address)
+	if err != nil {
+		v.fail("listen.address", err.message, err.remedy)
+	}
+	if v.cfg.Admin.Address == "" {
+		return
+	}
+	admin, err := parseAddress(v.cfg.Admin.Address)
+	switch {
+	case err != nil:
+		v.fail("admin.address", err.message, err.remedy)
+	case !admin.loopback():
+		v.fail("admin.address", quote(v.cfg.Admin.Address)+" is not a loopback address",
+			"127.0.0.1:PORT, [::1]:PORT or localhost:PORT; any other needs admin.token_file, which"+notBuilt)
+	case admin.overlaps(listen):
+		v.fail("admin.address", "is taken by listen.address already", "another port")
+	}
+}
+
+func (v *validator) upstream() {
+	u := v.cfg.Upstream
+	if u.URL == "" {
+		v.fail("upstream.url", "is missing", "the service to protect, as in http://127.0.0.1:9000")
+	} else if to, err := parseURL(u.URL); err != nil {
+		v.fail("upstream.url", err.message, err.remedy)
+	} else if listen, err := parseAddress(v.cfg.Listen.Address); err == nil && to.loopback() && to.overlaps(listen) {
+		v.fail("upstream.url", "is listen.address, the proxy itself", "the service to protect")
+	}
+	v.duration("upstream.connect_timeout", u.ConnectTimeout)
+	v.duration("upstream.response_timeout", u.ResponseTimeout)
+	v.duration("upstream.settle", u.Settle)
+	for i, status := range u.UnsettledStatuses {
+		path := fmt.Sprintf("upstream.unsettled_statuses[%d]", i)
+		switch {
+		case status < 200 || status > 599:
+			v.fail(path, fmt.Sprintf("%d is not a final status", status), "200 to 599")
+		case slices.Contains(u.UnsettledStatuses[:i], status):
+			v.fail(path, fmt.Sprintf("%d stands twice", status), "once")
+		}
+	}
+}
+
+func (v *validator) store() {
+	s := v.cfg.Store
+	embedded, memory := v.cfg.given("store.embedded"), v.cfg.given("store.memory")
+	switch {
+	case embedded && memory:
+		v.fail("store", "names two kinds", "exactly one of embedded and memory")
+	case !embedded && !memory && !v.report.Has("store"):
+		v.fail("store", "names no kind", "exactly one of embedded, as in embedded: {path: ./fenceproxy-data}, and memory: {}")
+	}
+	if s.Embedded != nil && s.Embedded.Path == "" {
+		v.fail("store.embedded.path", "is empty", "a directory, as in ./fenceproxy-data")
+	}
+	if s.Memory != nil {
+		v.warn("store.memory", "forgets every token when the proxy stops", "for trying out; embedded to keep them")
+	}
+	names := make([]string, len(v.cfg.Rules))
+	for i, r := range v.cfg.Rules {
+		names[i] = r.Name
+	}
+	for i, name := range s.AcceptChangedRules {
+		path := fmt.Sprintf("store.accept_changed_rules[%d]", i)
+		if slices.Contains(names, name) {
+			v.warn(path, "lets every later change of the keys of rule "+name+" pass as well", "take it out again after one start")
+			continue
+		}
+		remedy := "the name of a rule"
+		if near := nearest(name, names); near != "" {
+			remedy = "did you mean " + near + "?"
+		}
+		v.fail(path, "no rule has the name "+quote(name), remedy)
+	}
+}
+
+// fencing looks at what both fencing and a rule may set.
+func (v *validator) fencing(path string, f Fencing) {
+	if message, remedy := checkHeader(f.Header); message != "" {
+		v.fail(join(path, "header"), message, remedy)
+	}
+	v.duration(join(path, "drain_timeout"), f.DrainTimeout)
+}
+
+func (v *validator) limits() {
+	l := v.cfg.Limits
+	v.size("limits.max_body_buffer", l.MaxBodyBuffer, 0, 1<<30)
+	v.size("limits.max_buffered", l.MaxBuffered, 0, 1<<40)
+	v.size("limits.max_header", l.MaxHeader, 1<<10, 16<<20)
+	v.count("limits.max_waiting_per_key", l.MaxWaitingPerKey)
+	v.count("limits.max_waiting", l.MaxWaiting)
+	if l.MaxBuffered < l.MaxBodyBuffer && !v.bad["limits.max_body_buffer"] {
+		v.fail("limits.max_buffered", l.MaxBuffered.String()+" does not hold one body of max_body_buffer", l.MaxBodyBuffer.String()+" or more")
+	}
+	if l.MaxWaiting < l.MaxWaitingPerKey && !v.bad["limits.max_waiting_per_key"] {
+		v.warn("limits.max_waiting", "is below max_waiting_per_key, so that one key can take it all", fmt.Sprintf("%d or more", l.MaxWaitingPerKey))
+	}
+}
+
+// shutdown warns where a stop may give up on writes that are on their way in
+// good order: it then ends without its marker (rule 12), and the next start
+// quarantines.
+func (v *validator) shutdown() {
+	v.duration("shutdown_timeout", v.cfg.ShutdownTimeout)
+	longest := v.cfg.Upstream.ResponseTimeout + v.cfg.Upstream.Settle
+	for i := range v.cfg.Rules {
+		p, path := v.cfg.Policy(&v.cfg.Rules[i]), fmt.Sprintf("rules[%d]", i)
+		if v.bad[path+".response_timeout"] || v.bad[path+".settle"] {
+			continue
+		}
+		longest = max(longest, p.ResponseTimeout+p.Settle)
+	}
+	if v.cfg.ShutdownTimeout < longest {
+		v.warn("shutdown_timeout", v.cfg.ShutdownTimeout.String()+" is below response_timeout + settle, so that a stop may end unclean", longest.String()+" or more")
+	}
+}

@@ -1,0 +1,117 @@
+package config
+
+import (
+	"testing"
+)
+
+func TestAddresses(t *testing.T) {
+	for _, tt := range []struct {
+		in                      string
+		ok, loopback, everywher bool
+	}{
+		{"127.0.0.1:8080", true, true, false},
+		{"127.8.9.1:1", true, true, false},
+		{"[::1]:0", true, true, false},
+		{"[::ffff:127.0.0.1]:1", true, true, false},
+		{"LocalHost:1", true, true, false},
+		{":80", true, false, true},
+		{"0.0.0.0:80", true, false, true},
+		{"[::]:80", true, false, true},
+		{"[fe80::1%eth0]:80", true, false, false},
+		{"svc.example.:80", true, false, false},
+		{"localhost.example:80", true, false, false},
+		{"127.0.0.1.example:80", true, false, false},
+		{in: "::1:80"},
+		{in: "127.0.0.1"},
+		{in: "127.0.0.1:"},
+		{in: "127.0.0.1:http"},
+		{in: "127.0.0.1:080"},
+		{in: "127.0.0.1:+80"},
+		{in: "127.0.0.1:65536"},
+		{in: "127.0.0.01:80"},
+		{in: "0x7f.1:80"},
+		{in: "2130706433:80"},
+		{in: "a b:80"},
+		{in: "a/b:80"},
+		{in: "http://a:80"},
+		{in: "-a:80"},
+		{in: "unix:/x"},
+		{in: ""},
+	} {
+		a, err := parseAddress(tt.in)
+		if (err == nil) != tt.ok || a.loopback() != tt.loopback || tt.ok && a.everywhere() != tt.everywher {
+			t.Errorf("%q: ok %t, loopback %t, everywhere %t", tt.in, err == nil, a.loopback(), a.everywhere())
+		}
+	}
+}
+
+func TestURLs(t *testing.T) {
+	for in, want := range map[string]string{
+		"http://127.0.0.1:9000":   "",
+		"http://a":                "",
+		"HTTP://a/":               "",
+		"http://[::1]:9000/api/1": "",
+		"http://a/api/":           `the path of "http://a/api/" is not canonical`,
+		"http://a//b":             `the path of "http://a//b" is not canonical`,
+		"http://a/../b":           `the path of "http://a/../b" is not canonical`,
+		"http://a/%2e%2e":         `the path of "http://a/%2e%2e" is not canonical`,
+		"http://a/b%2Fc":          `the path of "http://a/b%2Fc" is not canonical`,
+		"http://a/b;c":            `the path of "http://a/b;c" is not canonical`,
+		"http://a/b\\c":           `the path of "http://a/b\\c" is not canonical`,
+		"http://a?x":              `"http://a?x" has a query or a fragment`,
+		"http://a?":               `"http://a?" has a query or a fragment`,
+		"http://a#":               `"http://a#" has a query or a fragment`,
+		"http://u:secret@a":       "holds a user name or a password",
+		"http://u:sec%ret@a":      "holds a user name or a password",
+		"http://":                 `"http://" has no host`,
+		"http://:80":              `"http://:80" has no host`,
+		"http:a":                  `"http:a" is not a URL`,
+		"http://a:0":              `the port of "http://a:0" is not a number from 1 to 65535`,
+		"http://a:":               `the port of "http://a:" is not a number from 1 to 65535`,
+		"http://a:x":              `"http://a:x" is not a URL`,
+		"http://a b":              `"http://a b" is not a URL`,
+		"http://1.2":              `the host of "http://1.2" is neither a name nor an IP address`,
+		"127.0.0.1:9000":          `"127.0.0.1:9000" is not a URL`,
+		"localhost:9000":          `"localhost:9000" is not an http URL`,
+		"ftp://a":                 `"ftp://a" is not an http URL`,
+		"https://a":               "an upstream over https is not built yet in this version",
+		"h2c://a":                 "an upstream over h2c is not built yet in this version",
+		"unix:/run/x":             "an upstream over unix is not built yet in this version",
+	} {
+		message := ""
+		if _, err := parseURL(in); err != nil {
+			message = err.message
+		}
+		if message != want {
+			t.Errorf("%q: %s, want %s", in, message, want)
+		}
+	}
+}
+
+func TestSizes(t *testing.T) {
+	for in, want := range map[string]string{
+		"0": "0", "1": "1", "1024": "1KiB", "1KiB": "1KiB", "1000B": "1000", "1536KiB": "1536KiB", "3MiB": "3MiB", "1024GiB": "1TiB",
+		"9223372036854775807": "9223372036854775807",
+		"":                    "", "KiB": "", "1kib": "", "1KB": "", "1K": "", "1 KiB": "", "01": "", "-1": "", "+1": "", "1.5MiB": "", "1KiBKiB": "", "8388608TiB": "",
+	} {
+		got := ""
+		if s, err := parseSize(in); err == nil {
+			got = s.String()
+		}
+		if got != want {
+			t.Errorf("%q: %q, want %q", in, got, want)
+		}
+	}
+}
+
+func TestNearest(t *testing.T) {
+	names := []string{"header", "header_timeout", "idle_timeout", "key", "path"}
+	for in, want := range map[string]string{
+		"heder": "header", "headre": "header", "Header": "header", "headers": "header", "headerTimeout": "header_timeout",
+		"idel_timeout": "idle_timeout", "keys": "key", "kye": "key", "pth": "path", "a": "", "timeout": "", "kyep": "", "": "",
+	} {
+		if got := nearest(in, names); got != want {
+			t.Errorf("%q: %q, want %q", in, got, want)
+		}
+	}
+}
