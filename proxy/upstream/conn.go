@@ -1,0 +1,75 @@
+package upstream
+
+import (
+	"bufio"
+	"errors"
+	"math"
+	"net"
+	"os"
+	"sync/atomic"
+)
+
+var errHeadTooLarge = errors.New("the head of the answer is over the limit (limits.max_header)")
+
+// conn is one connection to the upstream. One goroutine reads and one writes.
+type conn struct {
+	net.Conn
+	br *bufio.Reader // reads from the conn itself, through Read below
+
+	allow   int   // how many bytes may still be read from the wire
+	readErr error // the first failure, for ever: see Read
+
+	// Both are set by the writer before anybody hears of the write.
+	written     atomic.Int64 // bytes that the kernel took
+	writeFailed atomic.Bool
+}
+
+func newConn(nc net.Conn, br *bufio.Reader) *conn {
+	c := &conn{Conn: nc, br: br, allow: math.MaxInt}
+	br.Reset(c)
+	return c
+}
+
+// Read is what the buffered reader reads from. A failure stays: the kernel
+// reports a reset once and after that a plain end of the stream, and a buffered
+// reader may swallow the first report, so that an answer that was broken off
+// would seem to end cleanly.
+func (c *conn) Read(p []byte) (int, error) {
+	if c.readErr != nil {
+		return 0, c.readErr
+	}
+	if c.allow <= 0 {
+		c.readErr = errHeadTooLarge
+		return 0, c.readErr
+	}
+	n, err := c.Conn.Read(p[:min(len(p), c.allow)])
+	c.allow -= n
+	c.readErr = err
+	return n, err
+}
+
+// Write counts on the standard library's promise that n bytes, no more and no
+// fewer, were taken by the kernel.
+func (c *conn) Write(p []byte) (int, error) {
+	n, err := c.Conn.Write(p)
+	c.written.Add(int64(n))
+	if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+		c.writeFailed.Store(true)
+	}
+	return n, err
+}
+
+// limit bounds what may be read from the wire before unlimit, counted from
+// what has been used so far: bytes that are buffered already belong to it.
+func (c *conn) limit(n int) { c.allow = n - c.br.Buffered() }
+
+// cause returns why a parser that returned err, if it did, could not go on: it
+// may have taken what came before a failed read for a line, and complain of it.
+func (c *conn) cause(err error) error {
+	if err != nil && c.readErr != nil {
+		return c.readErr
+	}
+	return err
+}
+
+func (c *conn) unlimit() { c.allow = math.MaxInt }

@@ -1,0 +1,156 @@
+package upstream
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"golang.org/x/net/http/httpguts"
+)
+
+// appendHead appends the whole head of r, blank line included. An error names
+// the field that could not be written: nothing may be sent then.
+func (u *Upstream) appendHead(b []byte, r *Request) ([]byte, error) {
+	b = append(b, r.Method...)
+	b = append(b, ' ')
+	b = append(b, u.prefix...)
+	b = append(b, r.Target...)
+	b = append(b, " HTTP/1.1\r\n"...)
+
+	host := r.Host
+	if !u.preserveHost || host == "" {
+		host = u.host
+	}
+	b = appendField(b, "Host", host)
+
+	named := nominated(r.Header)
+	for name, values := range r.Header {
+		canonical := http.CanonicalHeaderKey(name)
+		if ownField(canonical) || named[canonical] {
+			continue
+		}
+		if !httpguts.ValidHeaderFieldName(name) {
+			return nil, fmt.Errorf("header name %q is not a token", name)
+		}
+		for _, v := range values {
+			if !httpguts.ValidHeaderFieldValue(v) {
+				return nil, fmt.Errorf("header %s holds a control byte", name)
+			}
+			b = appendField(b, name, v)
+		}
+	}
+	b, err := appendForwarded(b, r)
+	if err != nil {
+		return nil, err
+	}
+	b, err = appendFraming(b, r)
+	if err != nil {
+		return nil, err
+	}
+	return append(u.appendConnection(b, r), '\r', '\n'), nil
+}
+
+// appendConnection says what holds for this connection only.
+func (u *Upstream) appendConnection(b []byte, r *Request) []byte {
+	trailers, once := httpguts.HeaderValuesContainsToken(r.Header["Te"], "trailers"), u.pool.ttl == 0
+	if trailers {
+		b = appendField(b, "Te", "trailers")
+	}
+	switch {
+	case trailers && once:
+		return appendField(b, "Connection", "close, TE")
+	case trailers:
+		return appendField(b, "Connection", "TE")
+	case once:
+		return appendField(b, "Connection", "close")
+	}
+	return b
+}
+
+// appendForwarded tells the upstream who asks. What a client says of itself is
+// dropped: in this version nobody in front is trusted.
+func appendForwarded(b []byte, r *Request) ([]byte, error) {
+	if !httpguts.ValidHeaderFieldValue(r.RemoteAddr) || !httpguts.ValidHeaderFieldValue(r.Scheme) {
+		return nil, fmt.Errorf("remote address %q or scheme %q holds a control byte", r.RemoteAddr, r.Scheme)
+	}
+	if ip, _, err := net.SplitHostPort(r.RemoteAddr); err == nil && ip != "" {
+		b = appendField(b, "X-Forwarded-For", ip)
+	}
+	if r.Host != "" {
+		b = appendField(b, "X-Forwarded-Host", r.Host)
+	}
+	if r.Scheme != "" {
+		b = appendField(b, "X-Forwarded-Proto", r.Scheme)
+	}
+	return b, nil
+}
+
+// appendFraming says where the request ends, in exactly one way. Without a
+// body, methods that usually have one say "Content-Length: 0" (some servers
+// answer 411 otherwise), others only where the client said it.
+func appendFraming(b []byte, r *Request) ([]byte, error) {
+	switch {
+	case r.Body != nil && r.Length >= 0:
+		b = append(b, "Content-Length: "...)
+		b = strconv.AppendInt(b, r.Length, 10)
+		return append(b, '\r', '\n'), nil
+	case r.Body != nil:
+		b = appendField(b, "Transfer-Encoding", "chunked")
+		return appendAnnounced(b, r)
+	case r.Method == http.MethodPost, r.Method == http.MethodPut, r.Method == http.MethodPatch,
+		len(r.Header["Content-Length"]) > 0:
+		return appendField(b, "Content-Length", "0"), nil
+	}
+	return b, nil
+}
+
+func appendAnnounced(b []byte, r *Request) ([]byte, error) {
+	if r.Trailer == nil {
+		return b, nil
+	}
+	var names []string
+	for name := range r.Trailer() {
+		if !httpguts.ValidHeaderFieldName(name) {
+			return nil, fmt.Errorf("trailer name %q is not a token", name)
+		}
+		if trailerAllowed(name) {
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
+		return b, nil
+	}
+	return appendField(b, "Trailer", strings.Join(names, ", ")), nil
+}
+
+// appendTrailers appends the last chunk, the trailers, and the blank line that
+// ends the request.
+func appendTrailers(b []byte, trailer http.Header) ([]byte, error) {
+	b = append(b, "0\r\n"...)
+	for name, values := range trailer {
+		if !trailerAllowed(name) {
+			continue
+		}
+		for _, v := range values {
+			if !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(v) {
+				return nil, fmt.Errorf("trailer %q is not valid", name)
+			}
+			b = appendField(b, name, v)
+		}
+	}
+	return append(b, '\r', '\n'), nil
+}
+
+// trailerAllowed keeps framing, routing and hop-by-hop fields out of trailers.
+func trailerAllowed(name string) bool {
+	return httpguts.ValidTrailerHeader(name) && !hopByHop(http.CanonicalHeaderKey(name))
+}
+
+func appendField(b []byte, name, value string) []byte {
+	b = append(b, name...)
+	b = append(b, ':', ' ')
+	b = append(b, value...)
+	return append(b, '\r', '\n')
+}

@@ -1,0 +1,57 @@
+package upstream
+
+import (
+	"net/http"
+	"strings"
+)
+
+// hopByHop reports whether a field, in canonical spelling, belongs to one
+// connection only. Of the Proxy- fields it names those that HTTP/1.1 defines
+// for one hop; Proxy-Status, for one, is end-to-end.
+func hopByHop(name string) bool {
+	switch name {
+	case "Connection", "Keep-Alive", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
+		"Proxy-Connection", "Proxy-Authenticate", "Proxy-Authentication-Info", "Proxy-Authorization":
+		return true
+	}
+	return false
+}
+
+// ownField reports whether a request field is not passed on because it is
+// hop-by-hop or because the proxy writes or decides it by itself.
+func ownField(name string) bool {
+	switch name {
+	case "Host", "Content-Length", "Expect", "Http2-Settings",
+		"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto":
+		return true
+	}
+	return hopByHop(name) || strings.HasPrefix(name, "Proxy-")
+}
+
+// nominated returns the fields that Connection names, in canonical spelling;
+// nil where there are none.
+func nominated(h http.Header) map[string]bool {
+	var names map[string]bool
+	for _, v := range h["Connection"] {
+		for name := range strings.SplitSeq(v, ",") {
+			if name = strings.Trim(name, " \t"); name != "" {
+				if names == nil {
+					names = make(map[string]bool)
+				}
+				names[http.CanonicalHeaderKey(name)] = true
+			}
+		}
+	}
+	return names
+}
+
+// dropHop removes from an answer's header what belongs to the connection to
+// the upstream.
+func dropHop(h http.Header) {
+	named := nominated(h)
+	for name := range h {
+		if hopByHop(name) || named[name] {
+			delete(h, name)
+		}
+	}
+}
