@@ -13,6 +13,14 @@ var (
 	ErrUnavailable = errors.New("the token store does not answer")
 )
 
+// Unavailable wraps err, where there is one, into ErrUnavailable.
+func Unavailable(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%w: %w", ErrUnavailable, err)
+}
+
 // When the store is opened.
 var (
 	// ErrLocked: another process has the store open.

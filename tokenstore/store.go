@@ -59,8 +59,9 @@ type Store interface {
 	// step was taken. A key may be named once.
 	//
 	//   - A key whose record is higher: a *StaleError, nothing is recorded.
-	//   - A key whose record is equal: it stays as it is, except that Clear
-	//     is added; another Holder is a *CollisionError, nothing is recorded.
+	//   - A key whose record is equal: it stays as it is, except that Clear is
+	//     added, and Holder where it has none; another Holder is a
+	//     *CollisionError, nothing is recorded.
 	//   - Anything else, and a ctx that ends first: an error that wraps
 	//     ErrUnavailable or a *DamagedError. The result is then unknown: the
 	//     marks may be recorded, now or later. Callers MUST NOT send a write

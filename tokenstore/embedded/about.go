@@ -1,0 +1,152 @@
+package embedded
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	bolt "go.etcd.io/bbolt"
+
+	"github.com/fenceproxy/fenceproxy/tokenstore"
+)
+
+var (
+	keysBucket  = []byte("keys")
+	aboutBucket = []byte("about")
+	rulesBucket = []byte("rules")
+
+	formatKey     = []byte("format")
+	formatVersion = []byte("fenceproxy store 1")
+	cleanKey      = []byte("clean stop")
+	cleanValue    = []byte("yes")
+)
+
+// A fingerprint is stored behind one of these bytes. An unsettled one was
+// accepted as changed after an unclean stop, and no clean stop has been since.
+const (
+	settledRule   = '='
+	unsettledRule = '~'
+)
+
+func putSealed(b *bolt.Bucket, key, value []byte) error {
+	return b.Put(key, seal(key, bytes.Clone(value)))
+}
+
+// getSealed returns nil where there is nothing under key.
+func getSealed(b *bolt.Bucket, key []byte) ([]byte, error) {
+	raw := b.Get(key)
+	if raw == nil {
+		return nil, nil
+	}
+	value, err := unseal(key, raw)
+	if err != nil {
+		return nil, fmt.Errorf("the entry %q: %w", key, err)
+	}
+	return value, nil
+}
+
+// checkFormat tells a store from any other bbolt file. Its error wraps
+// ErrForeign.
+func checkFormat(tx *bolt.Tx) error {
+	about, keys, rules := tx.Bucket(aboutBucket), tx.Bucket(keysBucket), tx.Bucket(rulesBucket)
+	if about == nil || keys == nil || rules == nil {
+		return fmt.Errorf("%w: it has not the parts of one", tokenstore.ErrForeign)
+	}
+	format, err := getSealed(about, formatKey)
+	if err != nil {
+		return err
+	}
+	if !bytes.Equal(format, formatVersion) {
+		return fmt.Errorf("%w: its format is %q, and this program knows %q; open it with the version that wrote it", tokenstore.ErrForeign, format, formatVersion)
+	}
+	return nil
+}
+
+// beginLife does in one transaction what a start changes: the marker of a
+// clean stop is erased (rule 2), and the rules are compared and remembered. A
+// rule that has gone stays remembered, for the day on which it returns.
+func beginLife(tx *bolt.Tx, now tokenstore.Rules, accept []string) (recovered bool, changed []string, err error) {
+	about, rules := tx.Bucket(aboutBucket), tx.Bucket(rulesBucket)
+	clean, err := getSealed(about, cleanKey)
+	if err != nil {
+		return false, nil, err
+	}
+	recovered = !bytes.Equal(clean, cleanValue)
+	if clean != nil {
+		if err := about.Delete(cleanKey); err != nil {
+			return false, nil, err
+		}
+	}
+
+	before, unsettled, err := readRules(rules)
+	if err != nil {
+		return false, nil, err
+	}
+	changed = before.Changed(now)
+	refused := slices.DeleteFunc(slices.Clone(changed), func(name string) bool { return slices.Contains(accept, name) })
+	if len(refused) > 0 {
+		return false, nil, &tokenstore.ChangedRulesError{Rules: refused}
+	}
+	// Writes of before the crash may still be on their way under the old keys
+	// of a changed rule. Should this life crash too, the next one finds the
+	// rule as it is now, and must still know (rule 3).
+	for _, name := range unsettled {
+		if _, here := now[name]; here && !slices.Contains(changed, name) {
+			changed = append(changed, name)
+		}
+	}
+	slices.Sort(changed)
+	for _, name := range slices.Sorted(maps.Keys(now)) {
+		state := byte(settledRule)
+		if recovered && slices.Contains(changed, name) {
+			state = unsettledRule
+		}
+		value := append([]byte{state}, now[name]...)
+		if old, err := getSealed(rules, ruleKey(name)); err == nil && bytes.Equal(old, value) {
+			continue
+		}
+		if err := putSealed(rules, ruleKey(name), value); err != nil {
+			return false, nil, err
+		}
+	}
+	return recovered, changed, nil
+}
+
+// endLife does in one transaction what a clean stop changes (rule 12).
+func endLife(tx *bolt.Tx) error {
+	rules := tx.Bucket(rulesBucket)
+	before, unsettled, err := readRules(rules)
+	if err != nil {
+		return err
+	}
+	for _, name := range unsettled {
+		if err := putSealed(rules, ruleKey(name), append([]byte{settledRule}, before[name]...)); err != nil {
+			return err
+		}
+	}
+	return putSealed(tx.Bucket(aboutBucket), cleanKey, cleanValue)
+}
+
+// ruleKey is a rule's name as bbolt takes it: never empty.
+func ruleKey(name string) []byte { return []byte("rule " + name) }
+
+// readRules returns the fingerprints on record, and the names of those that
+// are unsettled.
+func readRules(b *bolt.Bucket) (rules tokenstore.Rules, unsettled []string, err error) {
+	rules = tokenstore.Rules{}
+	err = b.ForEach(func(k, raw []byte) error {
+		value, err := unseal(k, raw)
+		name, isRule := bytes.CutPrefix(k, ruleKey(""))
+		if err != nil || !isRule || len(value) == 0 {
+			return fmt.Errorf("the fingerprint %q: %w", k, errors.Join(errSeal, err))
+		}
+		rules[string(name)] = tokenstore.Fingerprint(value[1:])
+		if value[0] != settledRule {
+			unsettled = append(unsettled, string(name))
+		}
+		return nil
+	})
+	return rules, unsettled, err
+}

@@ -1,0 +1,211 @@
+package embedded
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	bolt "go.etcd.io/bbolt"
+	berrors "go.etcd.io/bbolt/errors"
+	"go.uber.org/zap"
+
+	"github.com/fenceproxy/fenceproxy/tokenstore"
+)
+
+// Options say how a store is opened.
+type Options struct {
+	// Path is the directory of the store.
+	Path string
+	// Create makes a store where there is none. An unmounted volume looks just
+	// like no store, so a warning is logged each time.
+	Create bool
+	// Rules are the fingerprints of the rules in use. Where they are nil, no
+	// fingerprint is compared or remembered.
+	Rules tokenstore.Rules
+	// AcceptChanged names the rules whose fingerprint may be another than the
+	// one on record.
+	AcceptChanged []string
+	// Logger takes the warnings; nil drops them.
+	Logger *zap.Logger
+}
+
+// Open opens the store of one proxy, and holds it until Close: the lock comes
+// first, before anything is read (rule 1). When it returns, the marker of a
+// clean stop is durably erased (rule 2, story F).
+//
+// Its errors wrap ErrLocked, ErrMissing, ErrForeign or ErrDamaged, or are a
+// *tokenstore.ChangedRulesError, or come from the file system. It never waits
+// for a lock, and never begins anew over a file that is there.
+func Open(o Options) (*Store, error) {
+	log := o.Logger
+	if log == nil {
+		log = zap.NewNop()
+	}
+	lockFile, created, err := claim(o.Path, o.Create)
+	if err != nil {
+		return nil, err
+	}
+	if created {
+		log.Warn("a new token store was made; if there was one before, its volume may not be mounted: stop now, since the new one remembers no token",
+			zap.String("path", o.Path))
+	}
+	s, err := openFile(filepath.Join(o.Path, storeFile), o)
+	if err != nil {
+		_ = lockFile.Close()
+		return nil, err
+	}
+	s.lock, s.created = lockFile, created
+	if len(s.changed) > 0 {
+		log.Warn("the keys of some rules are made otherwise than before, as accepted; the marks of their old keys count no more", zap.Strings("rules", s.changed))
+	}
+	s.start()
+	return s, nil
+}
+
+// claim takes the lock of a store's directory and makes the store where it may
+// and there is none.
+func claim(dir string, mayCreate bool) (lockFile *os.File, created bool, err error) {
+	path := filepath.Join(dir, storeFile)
+	if mayCreate {
+		if err := makeDir(dir); err != nil {
+			return nil, false, fmt.Errorf("the directory of the store cannot be made: %w", err)
+		}
+	} else if missing, err := isMissing(path); err != nil || missing {
+		// Before the lock, which would leave a file in a directory that may
+		// be the mount point of a volume that is not there.
+		return nil, false, errors.Join(err, missingError(dir, missing))
+	}
+	if lockFile, err = lock(dir); err != nil {
+		return nil, false, err
+	}
+	defer func() {
+		if err != nil {
+			_ = lockFile.Close()
+		}
+	}()
+	if err := os.Remove(filepath.Join(dir, newFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, false, fmt.Errorf("what an interrupted start left behind cannot be removed: %w", err)
+	}
+	missing, err := isMissing(path)
+	switch {
+	case err != nil:
+		return nil, false, err
+	case missing && !mayCreate:
+		return nil, false, missingError(dir, true)
+	case missing:
+		return lockFile, true, create(dir)
+	}
+	return lockFile, false, nil
+}
+
+func isMissing(path string) (bool, error) {
+	_, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return true, nil
+	}
+	return false, err
+}
+
+func missingError(dir string, missing bool) error {
+	if !missing {
+		return nil
+	}
+	return fmt.Errorf("%w: %s; mount the volume that holds it, or set create: true (or run `fenceproxy store init`) if this is its first start", tokenstore.ErrMissing, dir)
+}
+
+// openFile opens the file of a store whose lock is held, and begins its life.
+func openFile(path string, o Options) (*Store, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	err = checkFile(f)
+	_ = f.Close()
+	if err != nil {
+		return nil, err
+	}
+	s := newStore()
+	if s.db, err = openBolt(path, os.O_RDWR, bolt.Options{OpenFile: s.keepFile}); err != nil {
+		return nil, err
+	}
+	err = guard(func() error {
+		if err := s.db.View(checkFormat); err != nil {
+			return err
+		}
+		err := s.db.Update(func(tx *bolt.Tx) (err error) {
+			s.recovered, s.changed, err = beginLife(tx, o.Rules, o.AcceptChanged)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		return s.db.View(func(tx *bolt.Tx) error {
+			s.durable.advance(tx.ID())
+			s.keys.Store(int64(tx.Bucket(keysBucket).Sequence()))
+			return nil
+		})
+	})
+	if err != nil {
+		_ = guard(s.db.Close)
+		return nil, explain(path, err)
+	}
+	return s, nil
+}
+
+// keepFile opens the file for bbolt and keeps it, for a look at its headers
+// after a failed commit.
+func (s *Store) keepFile(path string, flag int, mode os.FileMode) (f *os.File, err error) {
+	s.file, err = os.OpenFile(path, flag, mode)
+	return s.file, err
+}
+
+// openBolt opens a file with bbolt, whose ways are kept in check: no file is
+// made unless flag says so, a lock is not waited for, and a panic closes the
+// file. The free list is kept on disk, since finding the free pages by a scan
+// of the whole file takes seconds for millions of keys.
+func openBolt(path string, flag int, o bolt.Options) (db *bolt.DB, err error) {
+	open := o.OpenFile
+	if open == nil {
+		open = os.OpenFile
+	}
+	var file *os.File
+	o.OpenFile = func(path string, _ int, mode os.FileMode) (_ *os.File, err error) {
+		file, err = open(path, flag, mode)
+		return file, err
+	}
+	o.Timeout = 1 // nanosecond: one attempt
+	o.PageSize = pageSize
+	o.FreelistType = bolt.FreelistMapType
+	o.NoStatistics = true
+	err = guard(func() (err error) {
+		db, err = bolt.Open(path, 0o600, &o)
+		return err
+	})
+	if err == nil {
+		return db, nil
+	}
+	if file != nil {
+		_ = file.Close()
+	}
+	return nil, explain(path, err)
+}
+
+// explain says in the store's own terms what is wrong with a file.
+func explain(path string, err error) error {
+	var changed *tokenstore.ChangedRulesError
+	switch {
+	case errors.As(err, &changed):
+		return err
+	case errors.Is(err, berrors.ErrTimeout):
+		return locked(filepath.Dir(path))
+	case errors.Is(err, tokenstore.ErrForeign):
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	var broken *panicError
+	if errors.As(err, &broken) || errors.Is(err, errSeal) || errors.Is(err, berrors.ErrInvalid) || errors.Is(err, berrors.ErrChecksum) {
+		return damaged(path, err.Error())
+	}
+	return fmt.Errorf("the store %s cannot be opened: %w", path, err)
+}

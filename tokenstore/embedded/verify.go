@@ -1,0 +1,117 @@
+package embedded
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	bolt "go.etcd.io/bbolt"
+
+	"github.com/fenceproxy/fenceproxy/tokenstore"
+)
+
+// maxProblems bounds what a Report lists.
+const maxProblems = 100
+
+// Report is what Verify found.
+type Report struct {
+	// Keys is the number of records, damaged ones included.
+	Keys int64
+	// Clean says that the store carries the marker of a clean stop.
+	Clean bool
+	// Damaged is the number of records that do not pass their checksum.
+	Damaged int64
+	// Problems says in words what is wrong, at most 100 lines. The store is
+	// sound where there are none.
+	Problems []string
+}
+
+// Sound reports whether nothing is wrong.
+func (r Report) Sound() bool { return len(r.Problems) == 0 }
+
+func (r *Report) add(format string, args ...any) {
+	if len(r.Problems) < maxProblems {
+		r.Problems = append(r.Problems, fmt.Sprintf(format, args...))
+	}
+}
+
+// Verify checks every record and the structure of a store that no process
+// uses, without changing it. It finds what no single read can see: a key that
+// was lost. It reads the whole file and takes some 100 bytes of memory a page.
+//
+// Its errors are those of Open; what is wrong inside a store that could be
+// opened is in the Report.
+func Verify(path string) (Report, error) {
+	var r Report
+	file := filepath.Join(path, storeFile)
+	missing, err := isMissing(file)
+	if err != nil || missing {
+		return r, errors.Join(err, missingError(path, missing))
+	}
+	lockFile, err := lock(path)
+	if err != nil {
+		return r, err
+	}
+	defer func() { _ = lockFile.Close() }()
+	f, err := os.Open(file)
+	if err != nil {
+		return r, err
+	}
+	defer func() { _ = f.Close() }()
+	if err := checkFile(f); err != nil {
+		return r, err
+	}
+	h, err := readHeaders(f)
+	if err != nil {
+		return r, err
+	}
+	if err := walkPages(f, h); err != nil {
+		// bbolt would follow the same reference.
+		r.add("structure: %v", err)
+		return r, nil
+	}
+	db, err := openBolt(file, os.O_RDONLY, bolt.Options{ReadOnly: true})
+	if err != nil {
+		return r, err
+	}
+	defer func() { _ = guard(db.Close) }()
+	if err := guard(func() error { return db.View(r.check) }); err != nil {
+		if errors.Is(err, tokenstore.ErrForeign) {
+			return r, explain(file, err)
+		}
+		r.add("%v", err)
+	}
+	return r, nil
+}
+
+// check looks at everything with the eyes of bbolt, and then at every record.
+func (r *Report) check(tx *bolt.Tx) error {
+	for err := range tx.Check() {
+		r.add("structure: %v", err)
+	}
+	if err := checkFormat(tx); err != nil {
+		return err
+	}
+	clean, err := getSealed(tx.Bucket(aboutBucket), cleanKey)
+	if err != nil {
+		r.add("%v", err)
+	}
+	r.Clean = string(clean) == string(cleanValue)
+	if _, _, err := readRules(tx.Bucket(rulesBucket)); err != nil {
+		r.add("%v", err)
+	}
+	keys := tx.Bucket(keysBucket)
+	err = keys.ForEach(func(k, raw []byte) error {
+		r.Keys++
+		if _, err := decodeRecord(k, raw); err != nil {
+			r.Damaged++
+			r.add("%v", &tokenstore.DamagedError{Key: tokenstore.Key(k), Why: err.Error()})
+		}
+		return nil
+	})
+	if want := keys.Sequence(); err == nil && uint64(r.Keys) != want {
+		r.add("there are %d records, and there should be %d", r.Keys, want)
+	}
+	return err
+}
