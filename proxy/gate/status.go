@@ -33,7 +33,8 @@ type Unsettled struct {
 // Counts are the writes of all keys.
 type Counts struct {
 	InFlight, Unsettled, Waiting int64
-	Cached                       int // keys of which a mark is in memory
+	Cached                       int  // keys of which a mark is in memory
+	Quarantine                   bool // one runs, after a crash
 }
 
 // Status tells what goes on at key. recorded says whether the store has a
@@ -77,10 +78,16 @@ func (g *Gate) Status(key tokenstore.Key, recorded bool) Status {
 
 // Counts tells how many writes are in flight, unsettled and waiting.
 func (g *Gate) Counts() Counts {
-	c := Counts{InFlight: g.inFlight.Load(), Unsettled: g.unsettled.Load(), Waiting: g.waiting.Load()}
+	c := Counts{InFlight: g.inFlight.Load(), Unsettled: g.unsettled.Load(), Waiting: g.waiting.Load(), Quarantine: g.quarantine.Load()}
 	for i := range g.table.shard {
 		s := &g.table.shard[i]
 		s.mu.Lock()
+		c.Cached += len(s.active)
+		for key := range s.active {
+			if s.idle.Contains(key) {
+				c.Cached--
+			}
+		}
 		c.Cached += s.idle.Len()
 		s.mu.Unlock()
 	}

@@ -40,3 +40,6 @@ func (g *Gate) quiet() {
 	default:
 	}
 }
+
+// Stopping reports whether Stop was called.
+func (g *Gate) Stopping() bool { return g.stopping.Load() }

@@ -253,3 +253,16 @@ func (t *Ticket) pass() {
 		close(t.overtook)
 	}
 }
+
+// Stale returns the error of a write in flight that a higher token on disk
+// has overtaken, and nil where none has. It is to be asked before Settle.
+func (t *Ticket) Stale() *StaleError {
+	t.lock()
+	defer t.unlock()
+	for i := range t.claims {
+		if c := &t.claims[i]; c.entry != nil && c.entry.durable.above(c.Token) {
+			return &StaleError{Key: c.Key, Token: c.Token, Highest: c.entry.durable.token, Overtaken: true}
+		}
+	}
+	return nil
+}

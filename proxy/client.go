@@ -1,0 +1,155 @@
+package proxy
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"time"
+)
+
+// grace is how far a client may fall behind the pace once a raise has
+// overtaken its write; the pace is 10 MB/s.
+const (
+	grace       = 250 * time.Millisecond
+	timePerByte = 100 * time.Nanosecond
+)
+
+// client is the reader of an answer. Once a raise has overtaken its write it
+// may hold up the reading of the answer for the grace and is detached then: it
+// gets what its connection still takes and a broken answer after that, while
+// the proxy reads on (L2).
+type client struct {
+	x     *exchange
+	rc    *http.ResponseController
+	left  time.Duration // of the grace
+	gone  bool          // it left, or was detached
+	done  chan struct{} // closed to end the watch; nil while there is none
+	ended chan struct{} // closed when it has ended
+}
+
+func (x *exchange) newClient() *client {
+	return &client{x: x, rc: http.NewResponseController(x.w), left: grace}
+}
+
+// write writes p unless the client is gone.
+func (c *client) write(p []byte) {
+	if c.gone || len(p) == 0 {
+		return
+	}
+	c.timely(func() error { _, err := c.x.w.Write(p); return err })
+	c.left = min(grace, c.left+time.Duration(len(p))*timePerByte)
+}
+
+// flush sends what was written. It is called while more is to come.
+func (c *client) flush() {
+	if c.gone {
+		return
+	}
+	c.watch()
+	c.timely(c.rc.Flush)
+}
+
+// timely runs f, which may block on the client, under what is left of the
+// grace if the write is overtaken.
+func (c *client) timely(f func() error) {
+	overtaken := c.done != nil && isClosed(c.x.ticket.Overtaken())
+	start := time.Now()
+	if overtaken {
+		_ = c.rc.SetWriteDeadline(start.Add(c.left))
+	}
+	if f() != nil {
+		c.gone = true
+	}
+	if overtaken {
+		c.left -= time.Since(start)
+	}
+}
+
+// watch begins to look for a raise while the client is written to.
+func (c *client) watch() {
+	if c.done != nil || !c.x.fenced {
+		return
+	}
+	c.done, c.ended = make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(c.ended)
+		select {
+		case <-c.x.ticket.Overtaken():
+			// For the write that blocks now; timely sees to the later ones.
+			_ = c.rc.SetWriteDeadline(time.Now().Add(grace))
+		case <-c.done:
+		}
+	}()
+}
+
+// undeadline lets the client take its time: the write is over.
+func (c *client) undeadline() {
+	if c.done == nil {
+		return
+	}
+	c.close()
+	_ = c.rc.SetWriteDeadline(time.Time{})
+}
+
+// close ends the watch.
+func (c *client) close() {
+	if c.done == nil {
+		return
+	}
+	close(c.done)
+	<-c.ended
+	c.done = nil
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+type connKey struct{}
+
+// ConnContext is for http.Server: it lets the handler look at its client's
+// connection.
+func ConnContext(ctx context.Context, c net.Conn) context.Context {
+	return context.WithValue(ctx, connKey{}, c)
+}
+
+// pollClient is how often a client that still uploads is looked for.
+const pollClient = 250 * time.Millisecond
+
+// watchClient returns a context that ends when the client leaves. net/http
+// sees to it by itself once it has read the whole body.
+func (x *exchange) watchClient(ctx context.Context) (context.Context, context.CancelFunc) {
+	if !x.body.streaming {
+		return ctx, func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(pollClient)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+				if clientGone(x.r) {
+					cancel()
+				}
+			}
+		}
+	}()
+	return ctx, func() { cancel(); <-done }
+}
+
+// clientGone reports whether the client has closed its side of the
+// connection. In doubt it has not.
+func clientGone(r *http.Request) bool {
+	c, ok := r.Context().Value(connKey{}).(net.Conn)
+	return ok && hungUp(c)
+}

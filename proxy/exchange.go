@@ -1,0 +1,132 @@
+package proxy
+
+import (
+	"errors"
+	"net/http"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/fenceproxy/fenceproxy/proxy/gate"
+	"github.com/fenceproxy/fenceproxy/proxy/route"
+	"github.com/fenceproxy/fenceproxy/proxy/wire"
+	"github.com/fenceproxy/fenceproxy/tokenstore"
+)
+
+// exchange is one request and its answer. Its goroutine is the handler's.
+type exchange struct {
+	h     *Handler
+	w     http.ResponseWriter
+	r     *http.Request
+	start time.Time
+
+	rule      *Rule // nil where none covers the request
+	fenced    bool  // the fence decides about it
+	token     tokenstore.Token
+	tokenText string // as the client wrote it
+	key       tokenstore.Key
+	body      body
+	ticket    gate.Ticket
+	settled   bool      // the ticket has had its word
+	sent      time.Time // when the upstream's turn began
+
+	decision string // what became of it, for the metrics and the log
+	status   int    // of the answer; 0 when there was none
+	cause    error  // why the proxy answered by itself
+	lost     string // why the write is unsettled
+}
+
+// The decisions that are no problem's name.
+const (
+	decisionPassed   = "passed"   // no fence touched it
+	decisionAdmitted = "admitted" // it passed the fence
+	decisionLeft     = "client-left"
+)
+
+// noRule is the rule label of what no rule covers.
+const noRule = "none"
+
+// errNotCovered refuses a write that no rule covers.
+var errNotCovered = errors.New("no rule covers this write: add one, name its method in the rule of its path, or set unmatched_writes: forward")
+
+// choose takes the rule of the match, and decides whether the fence does.
+func (x *exchange) choose(m route.Match) error {
+	if m.Rule >= 0 {
+		x.rule = &x.h.Rules[m.Rule]
+	}
+	switch {
+	case x.rule != nil:
+		x.fenced = x.rule.Fenced
+	case m.Write && !x.h.ForwardUnmatched:
+		return errNotCovered
+	}
+	return nil
+}
+
+// ruleName labels the exchange in metrics and logs.
+func (x *exchange) ruleName() string {
+	if x.rule == nil {
+		return noRule
+	}
+	return x.rule.Name
+}
+
+// finish counts and logs the exchange, also when the handler panics.
+func (x *exchange) finish() {
+	x.release()
+	took := time.Since(x.start)
+	x.h.Metrics.count(x)
+	level := zapcore.DebugLevel
+	switch {
+	case x.lost != "":
+		level = zapcore.WarnLevel // its key is held up until the settle time is over
+	case x.decision == decisionLeft:
+	case x.cause != nil || x.h.AccessLog:
+		level = zapcore.InfoLevel
+	}
+	entry := x.h.Log.Check(level, "request")
+	if entry == nil {
+		return
+	}
+	fields := []zap.Field{
+		zap.String("method", x.r.Method), zap.String("target", x.r.RequestURI), zap.String("peer", x.r.RemoteAddr),
+		zap.String("rule", x.ruleName()), zap.String("decision", x.decision),
+		zap.Int("status", x.status), zap.Duration("duration", took),
+	}
+	if x.key != "" {
+		fields = append(fields, zap.String("key", string(x.key)), zap.String("token", x.tokenText))
+	}
+	if w := x.ticket.Waited(); w.Total > 0 {
+		fields = append(fields, zap.Duration("waited", w.Total))
+	}
+	if x.lost != "" {
+		fields = append(fields, zap.String("unsettled", x.lost))
+	}
+	if x.cause != nil {
+		fields = append(fields, zap.Error(x.cause))
+	}
+	entry.Write(fields...)
+}
+
+// settle ends the ticket: lost is empty when the write is over, else it says
+// why sight of it was lost. Only the first call counts.
+func (x *exchange) settle(lost string) {
+	if !x.fenced || x.settled {
+		return
+	}
+	x.settled = true
+	if lost == "" {
+		x.ticket.Settle()
+		return
+	}
+	x.ticket.Unsettle(lost)
+	x.lost = lost
+}
+
+// say puts the two headers of the fence into the answer.
+func (x *exchange) say(result string, f wire.Forwarded) {
+	h := x.w.Header()
+	h[wire.HeaderResult] = []string{result}
+	h[wire.HeaderForwarded] = []string{string(f)}
+}

@@ -1,0 +1,89 @@
+package proxy
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/fenceproxy/fenceproxy/proxy/gate"
+	"github.com/fenceproxy/fenceproxy/proxy/route"
+	"github.com/fenceproxy/fenceproxy/proxy/upstream"
+)
+
+// past is a deadline that ends what blocks at once.
+var past = time.Unix(1, 0)
+
+// oneWrite is a size, in bytes, that the kernel takes in one write on a
+// connection on which nothing is under way: no raise finds it half sent.
+const oneWrite = 4 << 10
+
+// forward sends the request and relays its answer. A fenced one is in flight:
+// whatever happens here, a panic included, leaves it settled for a reason or
+// unsettled (rule 10).
+func (x *exchange) forward(target string) {
+	ctx := x.r.Context()
+	if x.fenced {
+		defer x.settle("abandoned")
+		// The client's leaving changes nothing from here on (rule 11); the
+		// response timeout bounds what follows.
+		ctx = context.WithoutCancel(ctx)
+		if x.body.streaming && clientGone(x.r) {
+			x.settle("") // it left while it waited: never sent
+			x.refuse(gate.ErrLeft)
+			return
+		}
+	} else {
+		x.passBody()
+	}
+
+	route.Clean(x.r.Header)
+	x.sent = time.Now()
+	answer, err := x.h.Upstream.Send(ctx, x.request(target))
+	if err != nil {
+		x.undelivered(err)
+		return
+	}
+	defer answer.Close()
+	x.relay(answer)
+}
+
+// request is what is sent: as the client sent it, with one token header.
+func (x *exchange) request(target string) *upstream.Request {
+	r := &upstream.Request{
+		Method: x.r.Method, Target: target, Host: x.r.Host, Header: x.r.Header,
+		RemoteAddr: x.r.RemoteAddr, Scheme: "http",
+		Body: x.body.reader, Length: x.body.length,
+		Timeout: x.h.ResponseTimeout, Follow: x.fenced,
+		Informational: x.relayInformational,
+	}
+	if x.rule != nil {
+		r.Timeout = x.rule.ResponseTimeout
+	}
+	if x.body.reader != nil && x.body.length < 0 && len(x.r.Trailer) > 0 {
+		r.Trailer = x.trailer
+	}
+	if x.fenced {
+		r.MaySend = x.ticket.MaySend
+	}
+	if x.body.streaming {
+		rc := http.NewResponseController(x.w)
+		// The answer may come while the client still uploads.
+		_ = rc.EnableFullDuplex() // HTTP/2 has it anyway
+		r.Interrupt = func() { _ = rc.SetReadDeadline(past) }
+	}
+	if x.fenced && (x.body.streaming || x.body.length > oneWrite) {
+		r.Cut = x.ticket.Overtaken() // L1
+	}
+	return r
+}
+
+// trailer is what the upstream gets of the client's trailers.
+func (x *exchange) trailer() http.Header {
+	kept := make(http.Header, len(x.r.Trailer))
+	for name, values := range x.r.Trailer {
+		if !x.h.Table.DropTrailer(name) {
+			kept[name] = values
+		}
+	}
+	return kept
+}

@@ -1,0 +1,109 @@
+// Package proxy is the life of one request: which rule and resource key it
+// has, whether its fencing token lets it pass, and, if so, its way to the
+// upstream and back. Handler.ServeHTTP reads in that order; each step is a
+// package or a file of its own.
+package proxy
+
+import (
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/fenceproxy/fenceproxy/proxy/gate"
+	"github.com/fenceproxy/fenceproxy/proxy/route"
+	"github.com/fenceproxy/fenceproxy/proxy/upstream"
+	"github.com/fenceproxy/fenceproxy/tokenstore"
+)
+
+// Rule is what a rule of the configuration says beside its paths and key,
+// which are the Table's.
+type Rule struct {
+	Name            string
+	Header          string            // the fencing token's, in canonical form
+	Format          tokenstore.Format // of the token
+	Fenced          bool              // token: required; false is token: none
+	DrainTimeout    time.Duration     // how long a write may wait in the gate
+	ResponseTimeout time.Duration     // see upstream.Request.Timeout
+	Settle          time.Duration     // how long a write that was lost from sight counts
+	DiscloseHighest bool              // name the highest token in a 409
+	Suspect         bool              // its keys were made otherwise before a crash: see gate.Claim
+}
+
+// Options of a Handler. Table, Gate, Upstream, Metrics and Log must be set.
+type Options struct {
+	Table    *route.Table
+	Rules    []Rule // in the Table's order
+	Gate     *gate.Gate
+	Upstream *upstream.Upstream
+
+	ForwardUnmatched bool          // pass writes that no rule covers
+	ResponseTimeout  time.Duration // of requests that no rule covers
+
+	MaxBodyBuffer int64 // bytes of a body that are read before admission
+	MaxBuffered   int64 // the same of all requests together
+
+	Metrics   *Metrics
+	Log       *zap.Logger
+	AccessLog bool
+}
+
+// Handler is the data port. It is safe for concurrent use.
+type Handler struct {
+	Options
+	buffered atomic.Int64 // bytes reserved under MaxBuffered
+}
+
+// NewHandler returns the handler of the data port.
+func NewHandler(o Options) *Handler { return &Handler{Options: o} }
+
+// ServeHTTP takes one request from its arrival to its end.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	x := &exchange{h: h, w: w, r: r, start: time.Now()}
+	defer x.finish()
+
+	match, err := h.Table.Match(r)
+	if err == nil {
+		err = x.choose(match)
+	}
+	if err == nil && x.fenced {
+		err = x.admit(match)
+	}
+	if err != nil {
+		x.refuse(err)
+		return
+	}
+	x.forward(match.Target)
+}
+
+// admit takes a fenced request through token, key and gate. After nil it is
+// in flight.
+func (x *exchange) admit(match route.Match) error {
+	ctx := x.r.Context()
+	if err := x.readToken(); err != nil {
+		return err
+	}
+	key, err := x.h.Table.Key(&match, x.r)
+	if err != nil {
+		return err
+	}
+	x.key = key
+	claims := []gate.Claim{{Key: key, Token: x.token, Suspect: x.rule.Suspect}}
+	// A token that is stale already is refused before its body is read.
+	if err := x.h.Gate.Check(ctx, claims); err != nil {
+		return err
+	}
+	// The body comes before the gate: a slow client holds no key.
+	if err := x.readAhead(); err != nil {
+		return err
+	}
+	ctx, stop := x.watchClient(ctx)
+	defer stop()
+	return x.h.Gate.Enter(ctx, gate.Request{
+		Claims:       claims,
+		DrainTimeout: x.rule.DrainTimeout,
+		Settle:       x.rule.Settle,
+		Since:        x.start,
+	}, &x.ticket)
+}

@@ -1,0 +1,120 @@
+package proxy
+
+import (
+	"errors"
+
+	"github.com/fenceproxy/fenceproxy/proxy/gate"
+	"github.com/fenceproxy/fenceproxy/proxy/route"
+	"github.com/fenceproxy/fenceproxy/proxy/upstream"
+	"github.com/fenceproxy/fenceproxy/proxy/wire"
+	"github.com/fenceproxy/fenceproxy/tokenstore"
+)
+
+// problem is the only place where an error becomes an answer. It has to be
+// asked before the ticket is settled.
+func (x *exchange) problem(err error) *wire.Problem {
+	p := x.named(err)
+	if x.rule != nil {
+		p.Rule = x.rule.Name
+	}
+	p.Key, p.Token = string(x.key), x.tokenText
+	return p
+}
+
+// named tells which problem err is, and what to do about it.
+func (x *exchange) named(err error) *wire.Problem {
+	var (
+		refusal   *route.Refusal
+		stale     *gate.StaleError
+		collision *tokenstore.CollisionError
+		drain     *gate.DrainTimeoutError
+		hop       *upstream.Error
+	)
+	switch {
+	case errors.As(err, &refusal):
+		return wire.NewProblem(refusals[refusal.Kind], refusal.Detail)
+	case errors.Is(err, errNotCovered):
+		return wire.NewProblem(wire.WriteNotCovered, err.Error())
+	case errors.Is(err, errTokenRequired):
+		return wire.NewProblem(wire.TokenRequired, err.Error())
+	case errors.Is(err, errTokenAmbiguous):
+		return wire.NewProblem(wire.TokenAmbiguous, err.Error())
+	case errors.Is(err, tokenstore.ErrMalformed):
+		return wire.NewProblem(wire.TokenMalformed, err.Error())
+	case errors.As(err, &stale):
+		return x.stale(stale)
+	case errors.As(err, &collision):
+		return wire.NewProblem(wire.TokenCollision, "another holder uses this token: take the lease again, for a token of your own")
+	case errors.Is(err, errBuffers), errors.Is(err, gate.ErrOverloaded):
+		return wire.NewProblem(wire.Overloaded, err.Error()+"; nothing was forwarded: try again")
+	case errors.As(err, &drain):
+		p := wire.NewProblem(wire.DrainTimeout, "older writes on this key are still running, unsettled or quarantined; nothing was forwarded: try again with the same token")
+		p.RetryAfter = drain.RetryAfter
+		return p
+	case errors.Is(err, gate.ErrStopping):
+		return wire.NewProblem(wire.ShuttingDown, "the proxy is stopping; nothing was forwarded: try again")
+	case errors.As(err, &hop):
+		return x.undeliverable(hop)
+	}
+	// tokenstore.ErrUnavailable, and whatever nobody thought of: fail closed.
+	return wire.NewProblem(wire.StoreUnavailable, "the token store does not answer, so nobody can tell whether this token is stale; nothing was forwarded: try again")
+}
+
+// refusals are the problems of what route refuses.
+var refusals = map[route.Kind]wire.Name{
+	route.BadRequest:       wire.PathNotCanonical,
+	route.MethodNotAllowed: wire.MethodNotAllowed,
+	route.UpgradeRefused:   wire.UpgradeNotAllowed,
+	route.PathNotCanonical: wire.PathNotCanonical,
+	route.PathAlias:        wire.PathAlias,
+	route.HeaderAlias:      wire.HeaderAlias,
+	route.ConnectionOption: wire.ConnectionOption,
+	route.KeyUnresolvable:  wire.KeyUnresolvable,
+}
+
+// stale says which way the token became stale.
+func (x *exchange) stale(err *gate.StaleError) *wire.Problem {
+	detail := "a higher token was admitted on this key: your lease is over; stop, and take it again before you write"
+	if err.Overtaken {
+		detail = "a higher token overtook this one while it waited: your lease is over; stop, and take it again before you write"
+	}
+	p := wire.NewProblem(wire.StaleToken, detail)
+	x.disclose(p, err.Highest)
+	return p
+}
+
+// undeliverable says what is known of a request that Send gave up.
+func (x *exchange) undeliverable(err *upstream.Error) *wire.Problem {
+	sent := err.Outcome.Fate != upstream.NotSent
+	switch {
+	case errors.Is(err, upstream.ErrCut):
+		p := wire.NewProblem(wire.StaleToken, "a higher token overtook this one while it was uploaded, and the upload was cut; your lease is over: stop, and take it again before you write")
+		if sent {
+			p.Forwarded = wire.ForwardedUnknown
+		}
+		if stale := x.ticket.Stale(); stale != nil {
+			x.disclose(p, stale.Highest)
+		}
+		return p
+	case err.Outcome.Reason == upstream.ReasonNoLeave:
+		return wire.NewProblem(wire.StoreUnavailable, "the session with the token store ended before the write was sent; nothing was forwarded: try again")
+	case err.Outcome.Reason == upstream.ReasonBadRequest:
+		return wire.NewProblem(wire.PathNotCanonical, "the request cannot be written to the upstream in one way only; nothing was forwarded")
+	case !sent:
+		return wire.NewProblem(wire.UpstreamUnreachable, "no connection to the upstream could be made; nothing was sent: try again")
+	}
+	p := wire.NewProblem(wire.OutcomeUnknown, "the request was sent, but its answer did not come in full ("+string(err.Outcome.Reason)+"): it may have been applied; look before you repeat it")
+	if err.Outcome.Reason == upstream.ReasonTimeout {
+		p.Status = 504
+	}
+	p.Forwarded = wire.ForwardedUnknown
+	return p
+}
+
+// disclose names the highest token, where the rule allows it.
+func (x *exchange) disclose(p *wire.Problem, highest tokenstore.Token) {
+	if x.rule != nil && x.rule.DiscloseHighest {
+		p.Highest = x.rule.Format.Print(highest)
+		p.Epoch = highest.Epoch
+	}
+}

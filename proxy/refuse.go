@@ -1,0 +1,90 @@
+package proxy
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/fenceproxy/fenceproxy/proxy/gate"
+	"github.com/fenceproxy/fenceproxy/proxy/route"
+	"github.com/fenceproxy/fenceproxy/proxy/upstream"
+	"github.com/fenceproxy/fenceproxy/proxy/wire"
+)
+
+// How long, and how far, a body is read on after a refusal, so that the answer
+// reaches a client that is still uploading (closing at once would reset the
+// connection under it).
+const (
+	lingerTime  = 500 * time.Millisecond
+	lingerBytes = 256 << 10
+)
+
+// refuse answers a request that was not forwarded.
+func (x *exchange) refuse(err error) {
+	x.cause = err
+	if errors.Is(err, gate.ErrLeft) {
+		x.cause, x.decision = nil, decisionLeft
+		panic(http.ErrAbortHandler) // nobody is there to be answered
+	}
+	if refusal := (*route.Refusal)(nil); x.rule == nil && errors.As(err, &refusal) && refusal.Rule >= 0 {
+		x.rule = &x.h.Rules[refusal.Rule]
+	}
+	p := x.problem(err)
+	x.say(wire.ResultRejected(p.Name()), p.Forwarded)
+	x.answer(p)
+}
+
+// undelivered answers a request that Send could not bring to an answer.
+func (x *exchange) undelivered(err error) {
+	x.cause = err
+	var hop *upstream.Error
+	if !errors.As(err, &hop) {
+		panic(err) // Send has no others
+	}
+	if !x.fenced && x.r.Context().Err() != nil {
+		x.cause, x.decision = nil, decisionLeft
+		panic(http.ErrAbortHandler)
+	}
+	p := x.problem(err)
+	if x.fenced {
+		if p.Name() == wire.StaleToken {
+			x.say(wire.ResultRejected(p.Name()), p.Forwarded)
+		} else {
+			x.say(wire.ResultAdmitted, p.Forwarded)
+		}
+	}
+	if hop.Outcome.Fate == upstream.Unsettled {
+		x.settle(string(hop.Outcome.Reason))
+	} else {
+		x.settle("")
+	}
+	x.answer(p)
+}
+
+// answer writes the problem, also to a client that is still uploading.
+func (x *exchange) answer(p *wire.Problem) {
+	x.decision, x.status = string(p.Name()), p.Status
+	unread := x.bodyUnread()
+	rc := http.NewResponseController(x.w)
+	if unread {
+		// Without both, net/http reads on before it answers, and a stalled
+		// client never gets its 409.
+		x.w.Header().Set("Connection", "close")
+		_ = rc.SetReadDeadline(past)
+	}
+	p.Write(x.w)
+	if unread && x.r.Header.Get("Expect") == "" {
+		_ = rc.Flush()
+		_ = rc.SetReadDeadline(time.Now().Add(lingerTime))
+		_, _ = io.CopyN(io.Discard, x.r.Body, lingerBytes)
+	}
+}
+
+// bodyUnread reports whether the client may still be uploading.
+func (x *exchange) bodyUnread() bool {
+	if x.r.Body == nil || x.r.Body == http.NoBody || x.r.ContentLength == 0 {
+		return false
+	}
+	return x.body.reader == nil || x.body.streaming
+}

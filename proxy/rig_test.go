@@ -1,0 +1,262 @@
+package proxy
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+
+	"github.com/fenceproxy/fenceproxy/proxy/gate"
+	"github.com/fenceproxy/fenceproxy/proxy/route"
+	"github.com/fenceproxy/fenceproxy/proxy/upstream"
+	"github.com/fenceproxy/fenceproxy/proxy/wire"
+	"github.com/fenceproxy/fenceproxy/tokenstore"
+	"github.com/fenceproxy/fenceproxy/tokenstore/memory"
+	"github.com/fenceproxy/fenceproxy/tokenstore/storetest"
+)
+
+// rig is a proxy on real sockets between clients and a legacy API that the
+// test plays.
+type rig struct {
+	*testing.T
+	store   *storetest.Faulty
+	gate    *gate.Gate
+	handler *Handler
+	addr    string // of the proxy
+	api     *api
+}
+
+// api is the legacy API: each request waits until the test lets it go on.
+type api struct {
+	listener net.Listener
+	arrived  chan *arrival
+	serve    http.HandlerFunc // instead of waiting for the test
+}
+
+// arrival is one request at the API, with its body read.
+type arrival struct {
+	r    *http.Request
+	body string
+	w    http.ResponseWriter
+	go_  chan struct{}
+	once sync.Once
+}
+
+// answer lets the request end with a plain 200.
+func (a *arrival) answer() { a.once.Do(func() { close(a.go_) }) }
+
+const testSettle = 300 * time.Millisecond
+
+// newRig starts the proxy. change may change its options before.
+func newRig(t *testing.T, change func(o *Options, rules []Rule)) *rig {
+	t.Helper()
+	r := &rig{T: t, store: storetest.NewFaulty(memory.New()), api: &api{arrived: make(chan *arrival, 100)}}
+	r.api.listener = listen(t)
+	api := &http.Server{Handler: http.HandlerFunc(r.api.handle)}
+	go func() { _ = api.Serve(r.api.listener) }()
+	t.Cleanup(func() { _ = api.Close() })
+	r.proxy("http://"+r.api.listener.Addr().String(), change)
+	return r
+}
+
+func listen(t *testing.T) net.Listener {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	return l
+}
+
+// proxy starts the proxy in front of target.
+func (r *rig) proxy(target string, change func(o *Options, rules []Rule)) {
+	r.Helper()
+	routes := []route.Rule{
+		{Name: "accounts", Paths: []string{"/accounts/{id}"}, Key: "account:{id}", Headers: []string{"X-Fencing-Token"}},
+		{Name: "login", Paths: []string{"/login"}, NoKey: true},
+		{Name: "query", Paths: []string{"/query"}, Key: "q:{query.id}"},
+		{Name: "jobs", Paths: []string{"/jobs"}, Methods: []string{"POST"}, Key: "jobs"},
+	}
+	rules := make([]Rule, len(routes))
+	for i, rt := range routes {
+		rules[i] = Rule{Name: rt.Name, Header: "X-Fencing-Token", Fenced: !rt.NoKey, DrainTimeout: 5 * time.Second,
+			ResponseTimeout: 5 * time.Second, Settle: testSettle, DiscloseHighest: true}
+	}
+	o := Options{Rules: rules, ResponseTimeout: 5 * time.Second, MaxBodyBuffer: 1 << 10, MaxBuffered: 64 << 10, Log: zap.NewNop()}
+	if change != nil {
+		change(&o, rules)
+	}
+	u, err := url.Parse(target)
+	if err != nil {
+		r.Fatal(err)
+	}
+	if o.Upstream, err = upstream.New(upstream.Options{URL: u, ConnectTimeout: time.Second, PreserveHost: true, UnsettledStatuses: []int{202, 502, 504}}); err != nil {
+		r.Fatal(err)
+	}
+	if o.Table, err = route.New(routes, route.Options{Headers: []string{"X-Fencing-Token"}}); err != nil {
+		r.Fatal(err)
+	}
+	if r.gate, err = gate.New(r.store, gate.Options{Settle: testSettle, MaxWaitingPerKey: 3}); err != nil {
+		r.Fatal(err)
+	}
+	o.Gate = r.gate
+	o.Metrics = NewMetrics(prometheus.NewRegistry(), r.gate)
+	r.handler = NewHandler(o)
+	srv := NewServer(r.handler, ServerOptions{HeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute, MaxHeader: 64 << 10})
+	l := listen(r.T)
+	r.addr = l.Addr().String()
+	go func() { _ = srv.Serve(l) }()
+	r.Cleanup(func() {
+		_ = srv.Close()
+		r.gate.Stop()
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		if err := r.gate.Idle(ctx); err != nil {
+			r.Errorf("a write was left behind: %+v", r.gate.Counts())
+		}
+		if n := r.handler.buffered.Load(); n != 0 {
+			r.Errorf("%d bytes of max_buffered were left behind", n)
+		}
+	})
+}
+
+func (a *api) handle(w http.ResponseWriter, r *http.Request) {
+	if a.serve != nil {
+		a.serve(w, r)
+		return
+	}
+	body, _ := io.ReadAll(r.Body)
+	at := &arrival{r: r, body: string(body), w: w, go_: make(chan struct{})}
+	a.arrived <- at
+	<-at.go_
+	_, _ = io.WriteString(w, "done\n")
+}
+
+// next waits for a request at the API.
+func (r *rig) next() *arrival {
+	r.Helper()
+	select {
+	case a := <-r.api.arrived:
+		r.Cleanup(a.answer)
+		return a
+	case <-time.After(10 * time.Second):
+		r.Fatal("nothing arrives at the API")
+		return nil
+	}
+}
+
+// nothing looks for a moment whether something arrives that must not.
+func (r *rig) nothing(why string) {
+	r.Helper()
+	select {
+	case a := <-r.api.arrived:
+		a.answer()
+		r.Errorf("%s: %s %s arrived with token %q", why, a.r.Method, a.r.RequestURI, a.r.Header.Get("X-Fencing-Token"))
+	case <-time.After(100 * time.Millisecond):
+	}
+}
+
+// raised makes token the highest of key.
+func (r *rig) raised(key string, token uint64) {
+	r.Helper()
+	if _, err := r.store.Acquire(r.Context(), []tokenstore.Mark{{Key: tokenstore.Key(key), Token: tokenstore.Token{Major: token}, Clear: true}}); err != nil {
+		r.Fatal(err)
+	}
+}
+
+func (r *rig) highest(key string) (uint64, bool) {
+	r.Helper()
+	rec, ok, err := r.store.Load(r.Context(), tokenstore.Key(key))
+	if err != nil {
+		r.Fatal(err)
+	}
+	return rec.Highest.Major, ok
+}
+
+// conn is a client's connection, spoken to byte by byte.
+type conn struct {
+	*rig
+	net.Conn
+	br *bufio.Reader
+}
+
+func (r *rig) dial() *conn {
+	r.Helper()
+	c, err := net.Dial("tcp", r.addr)
+	if err != nil {
+		r.Fatal(err)
+	}
+	r.Cleanup(func() { _ = c.Close() })
+	return &conn{r, c, bufio.NewReader(c)}
+}
+
+// send writes raw bytes; \n stands for CRLF.
+func (c *conn) send(raw string) *conn {
+	c.Helper()
+	if _, err := io.WriteString(c.Conn, strings.ReplaceAll(raw, "\n", "\r\n")); err != nil {
+		c.Fatal(err)
+	}
+	return c
+}
+
+// put sends a PUT with a token and a body.
+func (c *conn) put(token, body string) *conn {
+	c.Helper()
+	return c.send(fmt.Sprintf("PUT /accounts/42 HTTP/1.1\nHost: a\nX-Fencing-Token: %s\nContent-Length: %d\n\n%s", token, len(body), body))
+}
+
+// reply is an answer with its body read.
+type reply struct {
+	*http.Response
+	body string
+	err  error // of reading the body
+}
+
+// receive reads one answer.
+func (c *conn) receive() *reply {
+	c.Helper()
+	_ = c.SetReadDeadline(time.Now().Add(10 * time.Second))
+	res, err := http.ReadResponse(c.br, nil)
+	if err != nil {
+		c.Fatalf("no answer: %v", err)
+	}
+	body, err := io.ReadAll(res.Body)
+	return &reply{res, string(body), err}
+}
+
+// problem is the answer's problem; the answer must be one.
+func (c *conn) problem(r *reply) wire.Problem {
+	c.Helper()
+	var p wire.Problem
+	if ct := r.Header.Get("Content-Type"); ct != "application/problem+json" {
+		c.Fatalf("%s %q is no problem: %s", r.Status, ct, r.body)
+	}
+	if err := json.Unmarshal([]byte(r.body), &p); err != nil {
+		c.Fatalf("%v: %s", err, r.body)
+	}
+	return p
+}
+
+// eventually waits until f holds.
+func (r *rig) eventually(what string, f func() bool) {
+	r.Helper()
+	for range 1000 {
+		if f() {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	r.Fatalf("never: %s", what)
+}
