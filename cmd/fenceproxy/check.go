@@ -1,0 +1,50 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fenceproxy/fenceproxy/config"
+)
+
+func newCheck() *cobra.Command {
+	var file string
+	cmd := &cobra.Command{
+		Use:   "check --config FILE",
+		Short: "Load and provision a configuration and print everything that is wrong with it",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if file == "" {
+				return fmt.Errorf("check needs --config FILE")
+			}
+			cfg, report := config.LoadFile(file, os.LookupEnv)
+			plan(cfg, &report)
+			return tell(cmd.OutOrStdout(), file, report)
+		},
+	}
+	cmd.Flags().StringVar(&file, "config", "", "the configuration file")
+	return cmd
+}
+
+// tell prints the errors, then the warnings, and returns an error with the
+// exit code where there are errors.
+func tell(w io.Writer, file string, report config.Report) error {
+	for _, p := range report.Errors {
+		fmt.Fprintln(w, p.Error())
+	}
+	for _, p := range report.Warnings {
+		fmt.Fprintln(w, "warning: "+p.Error())
+	}
+	switch n := len(report.Errors); n {
+	case 0:
+		fmt.Fprintf(w, "%s: fine\n", file)
+		return nil
+	case 1:
+		return &exitError{exitUsage, fmt.Errorf("%s: 1 error", file)}
+	default:
+		return &exitError{exitUsage, fmt.Errorf("%s: %d errors", file, n)}
+	}
+}

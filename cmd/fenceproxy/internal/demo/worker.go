@@ -1,0 +1,135 @@
+package demo
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// tokenHeader carries the fencing token.
+const tokenHeader = "X-Fencing-Token"
+
+// pollTime is how often a worker asks for a lease that is taken.
+const pollTime = 20 * time.Millisecond
+
+// The words that a worker says, each at the beginning of a line.
+const (
+	saidWaits   = "waits"   // for the lease, which another has
+	saidLease   = "lease"   // with its token
+	saidRead    = "read"    // with what the file holds
+	saidReady   = "ready"   // the lease is still good: it is about to write
+	saidWriting = "writing" // the write leaves
+	saidAnswer  = "answer"  // with the status, and the problem's name
+)
+
+// Worker is one worker process: it takes the lease from the lock service,
+// reads the file, sees that its lease is good, and writes. It tells each step
+// in a line to out, and waits for a line from in right before the write: the
+// point at which the demo pauses its process. After that it looks at nothing
+// any more, just as a process does that never noticed its pause.
+func Worker(ctx context.Context, name, lockURL, fileURL string, in io.Reader, out io.Writer) error {
+	w := worker{out: out, web: &http.Client{
+		Transport: &http.Transport{DisableKeepAlives: true}, // the default would take a proxy from the environment
+		Timeout:   patience,
+	}}
+	granted, until, err := w.lease(ctx, lockURL)
+	if err != nil {
+		return fmt.Errorf("worker %s: taking the lease: %w", name, err)
+	}
+	w.say(saidLease, strconv.FormatUint(granted.Token, 10))
+
+	content, err := w.do(ctx, http.MethodGet, fileURL, "", 0)
+	if err != nil || content.status != http.StatusOK {
+		return fmt.Errorf("worker %s: reading the file: status %d, %w", name, content.status, err)
+	}
+	w.say(saidRead, string(content.body))
+
+	if !time.Now().Before(until) {
+		return fmt.Errorf("worker %s: the lease ran out before the write; this machine is too slow for the demo", name)
+	}
+	w.say(saidReady, "")
+	if _, err := bufio.NewReader(in).ReadString('\n'); err != nil {
+		return fmt.Errorf("worker %s: waiting for the demo: %w", name, err)
+	}
+	w.say(saidWriting, "")
+	answer, err := w.do(ctx, http.MethodPut, fileURL, edit(name), granted.Token)
+	if err != nil {
+		return fmt.Errorf("worker %s: writing the file: %w", name, err)
+	}
+	w.say(saidAnswer, answer.String())
+	return nil
+}
+
+// edit is what a worker makes of the file.
+func edit(name string) string { return name + "'s edit" }
+
+type worker struct {
+	web *http.Client
+	out io.Writer
+}
+
+func (w worker) say(word, rest string) {
+	fmt.Fprintln(w.out, strings.TrimSpace(word+" "+rest))
+}
+
+// lease asks until the lease is free. Its end is counted from the question,
+// so that the worker never believes in it longer than the lock service does.
+func (w worker) lease(ctx context.Context, url string) (granted lease, until time.Time, err error) {
+	for waits := false; ; {
+		asked := time.Now()
+		a, err := w.do(ctx, http.MethodPost, url, "", 0)
+		if err != nil {
+			return lease{}, time.Time{}, err
+		}
+		if a.status != http.StatusLocked {
+			err = json.Unmarshal(a.body, &granted)
+			return granted, asked.Add(granted.TTL), err
+		}
+		if !waits {
+			w.say(saidWaits, "")
+			waits = true
+		}
+		if err := pause(ctx, pollTime); err != nil {
+			return lease{}, time.Time{}, err
+		}
+	}
+}
+
+type answer struct {
+	status  int
+	problem string // the name, where the answer is a problem
+	body    []byte
+}
+
+func (a answer) String() string { return strings.TrimSpace(strconv.Itoa(a.status) + " " + a.problem) }
+
+// do sends one request, with a token where that is not 0.
+func (w worker) do(ctx context.Context, method, url, content string, token uint64) (a answer, err error) {
+	req, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(content))
+	if err != nil {
+		return a, err
+	}
+	if token != 0 {
+		req.Header.Set(tokenHeader, strconv.FormatUint(token, 10))
+	}
+	resp, err := w.web.Do(req)
+	if err != nil {
+		return a, err
+	}
+	defer resp.Body.Close()
+	a.status = resp.StatusCode
+	if a.body, err = io.ReadAll(resp.Body); err != nil {
+		return a, err
+	}
+	var problem struct{ Type string }
+	if resp.Header.Get("Content-Type") == "application/problem+json" && json.Unmarshal(a.body, &problem) == nil {
+		a.problem = problem.Type[strings.LastIndexByte(problem.Type, ':')+1:]
+	}
+	return a, nil
+}

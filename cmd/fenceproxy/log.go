@@ -1,0 +1,37 @@
+package main
+
+import (
+	"os"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"golang.org/x/term"
+
+	"github.com/fenceproxy/fenceproxy/config"
+)
+
+// newLog writes to standard error: for people on a terminal, as JSON
+// elsewhere. The same line more than 100 times a second is thinned out to
+// every hundredth: a client that floods the proxy with stale writes does not
+// flood the log.
+func newLog(c config.Log) *zap.Logger {
+	level, err := zapcore.ParseLevel(string(c.Level))
+	if err != nil { // config lets only levels through that zap has
+		level = zapcore.InfoLevel
+	}
+	enc := zap.NewProductionEncoderConfig()
+	enc.TimeKey, enc.EncodeTime, enc.EncodeDuration = "time", zapcore.RFC3339NanoTimeEncoder, zapcore.StringDurationEncoder
+	var encoder zapcore.Encoder
+	if c.Format == config.LogConsole || c.Format == config.LogAuto && term.IsTerminal(int(os.Stderr.Fd())) {
+		enc.EncodeTime, enc.EncodeLevel = zapcore.TimeEncoderOfLayout("15:04:05.000"), zapcore.CapitalLevelEncoder
+		encoder = zapcore.NewConsoleEncoder(enc)
+	} else {
+		encoder = zapcore.NewJSONEncoder(enc)
+	}
+	core := zapcore.NewCore(encoder, zapcore.Lock(os.Stderr), level)
+	if !c.Access {
+		core = zapcore.NewSamplerWithOptions(core, time.Second, 100, 100)
+	}
+	return zap.New(core)
+}

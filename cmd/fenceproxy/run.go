@@ -1,0 +1,260 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"go.uber.org/zap"
+
+	"github.com/fenceproxy/fenceproxy/config"
+	"github.com/fenceproxy/fenceproxy/proxy"
+	"github.com/fenceproxy/fenceproxy/proxy/admin"
+	"github.com/fenceproxy/fenceproxy/proxy/gate"
+	"github.com/fenceproxy/fenceproxy/proxy/route"
+	"github.com/fenceproxy/fenceproxy/tokenstore"
+	"github.com/fenceproxy/fenceproxy/tokenstore/embedded"
+	"github.com/fenceproxy/fenceproxy/tokenstore/memory"
+)
+
+// service is a running proxy.
+type service struct {
+	cfg    *config.Config
+	log    *zap.Logger
+	store  openStore
+	gate   *gate.Gate
+	data   *http.Server
+	admin  *http.Server // nil when it is off
+	failed chan error   // a listener that broke, a store that is of no more use
+}
+
+// openStore is a store and what only this file wants to know of it.
+type openStore struct {
+	tokenstore.Store
+	keys    func() int64
+	failed  <-chan struct{} // nil for a store that cannot fail for good
+	err     func() error
+	changed []string
+}
+
+// run serves until a signal comes, the store fails, or a listener breaks.
+func run(cfg *config.Config, p planned, log *zap.Logger, signals <-chan os.Signal) error {
+	defer func() { _ = log.Sync() }()
+	s, err := start(cfg, p, log)
+	if err != nil {
+		return err
+	}
+	select {
+	case err := <-s.failed:
+		s.end()
+		return &exitError{exitFailed, err}
+	case <-s.store.failed:
+		// Nobody knows what is on the disk: nothing may be admitted on it, and
+		// the next life begins with a quarantine (rule 6).
+		s.end()
+		return &exitError{exitFailed, s.store.err()}
+	case sig := <-signals:
+		log.Info("stopping", zap.Stringer("signal", sig))
+		return s.stop(signals)
+	}
+}
+
+// start opens the listeners, then the store, and begins to serve. The store
+// comes second: opening it takes its clean-stop marker away, and an address
+// that is in use must not cost the next start a quarantine.
+func start(cfg *config.Config, p planned, log *zap.Logger) (_ *service, err error) {
+	s := &service{cfg: cfg, log: log, failed: make(chan error, 2)}
+	data, err := listen("listen.address", cfg.Listen.Address)
+	if err != nil {
+		return nil, err
+	}
+	operator, err := listen("admin.address", cfg.Admin.Address)
+	if err != nil {
+		return nil, err
+	}
+	if s.store, err = open(cfg, p.fingerprints, log); err != nil {
+		return nil, err
+	}
+	s.gate, err = gate.New(s.store, gate.Options{
+		Settle:     longestSettle(cfg),
+		MaxWaiting: cfg.Limits.MaxWaiting, MaxWaitingPerKey: cfg.Limits.MaxWaitingPerKey,
+	})
+	if err != nil {
+		return nil, &exitError{exitFailed, err}
+	}
+	registry := s.registry()
+	handler := s.handler(p, registry)
+	s.data = proxy.NewServer(handler, proxy.ServerOptions{
+		HeaderTimeout: cfg.Listen.HeaderTimeout, IdleTimeout: cfg.Listen.IdleTimeout, MaxHeader: int(cfg.Limits.MaxHeader),
+	})
+	s.serve(s.data, data, "listen.address")
+	ready := []zap.Field{zap.String("version", version()), zap.Stringer("listen", data.Addr()), zap.String("upstream", cfg.Upstream.URL),
+		zap.Int("rules", len(p.rules)), zap.Bool("quarantine", s.store.Recovered())}
+	if operator != nil {
+		s.admin = &http.Server{Handler: s.adminHandler(registry), ReadHeaderTimeout: 10 * time.Second}
+		s.serve(s.admin, operator, "admin.address")
+		ready = append(ready, zap.Stringer("admin", operator.Addr()))
+	}
+	log.Info("ready", ready...)
+	return s, nil
+}
+
+// listen opens the listener of a setting; an empty address is none.
+func listen(setting, address string) (net.Listener, error) {
+	if address == "" {
+		return nil, nil
+	}
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, &exitError{exitFailed, fmt.Errorf("%s: %w", setting, err)}
+	}
+	return l, nil
+}
+
+// end closes everything at once, without the clean marker. The process ends
+// behind it.
+func (s *service) end() {
+	s.gate.Stop()
+	s.close()
+	_ = s.store.Close(false)
+}
+
+// close closes the listeners and every connection.
+func (s *service) close() {
+	_ = s.data.Close()
+	if s.admin != nil {
+		_ = s.admin.Close()
+	}
+}
+
+func (s *service) handler(p planned, reg prometheus.Registerer) *proxy.Handler {
+	for i := range p.rules {
+		p.rules[i].Suspect = slices.Contains(s.store.changed, p.rules[i].Name)
+	}
+	return proxy.NewHandler(proxy.Options{
+		Table: p.table, Rules: p.rules, Gate: s.gate, Upstream: p.upstream,
+		ForwardUnmatched: s.cfg.UnmatchedWrites == config.Forward, ResponseTimeout: s.cfg.Upstream.ResponseTimeout,
+		MaxBodyBuffer: int64(s.cfg.Limits.MaxBodyBuffer), MaxBuffered: int64(s.cfg.Limits.MaxBuffered),
+		Metrics: proxy.NewMetrics(reg, s.gate), Log: s.log, AccessLog: s.cfg.Log.Access,
+	})
+}
+
+func (s *service) adminHandler(gatherer prometheus.Gatherer) http.Handler {
+	return admin.NewHandler(admin.Options{Gate: s.gate, Store: s.store, Metrics: gatherer, Ready: s.ready, Print: tokenstore.Decimal.Print})
+}
+
+// registry has the figures of the store and of Go itself.
+func (s *service) registry() *prometheus.Registry {
+	reg := prometheus.NewRegistry()
+	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "fenceproxy_keys_stored", Help: "Keys that have a record in the store."},
+			func() float64 { return float64(s.store.keys()) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "fenceproxy_store_up", Help: "1 when the store answers, else 0."},
+			func() float64 {
+				ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+				defer cancel()
+				if s.storeAnswers(ctx) != nil {
+					return 0
+				}
+				return 1
+			}))
+	return reg
+}
+
+// ready tells why no write can be admitted.
+func (s *service) ready(ctx context.Context) error {
+	if s.gate.Stopping() {
+		return errors.New("stopping")
+	}
+	return s.storeAnswers(ctx)
+}
+
+// storeAnswers asks for a key that no rule can make.
+func (s *service) storeAnswers(ctx context.Context) error {
+	_, _, err := s.store.Load(ctx, "%")
+	return err
+}
+
+func (s *service) serve(srv *http.Server, l net.Listener, setting string) {
+	go func() {
+		if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			s.failed <- fmt.Errorf("%s: %w", setting, err)
+		}
+	}()
+}
+
+// stop admits nothing any more and waits until everything is over (rule 12).
+// Only then the store gets its marker; a second signal, or the end of
+// shutdown_timeout, ends the wait without.
+func (s *service) stop(signals <-chan os.Signal) error {
+	ctx, cancel := context.WithTimeoutCause(context.Background(), s.cfg.ShutdownTimeout, errors.New("shutdown_timeout is over"))
+	defer cancel()
+	ctx, hurry := context.WithCancelCause(ctx)
+	go func() {
+		select {
+		case <-signals:
+			hurry(errors.New("a second signal came"))
+		case <-ctx.Done():
+		}
+	}()
+	s.gate.Stop()
+	down := make(chan struct{})
+	go func() { defer close(down); _ = s.data.Shutdown(ctx) }()
+	idle := s.gate.Idle(ctx) == nil
+	<-down
+	s.close()
+	if !idle {
+		c := s.gate.Counts()
+		_ = s.store.Close(false)
+		return &exitError{exitBusy, fmt.Errorf("stopped without the clean marker: %w, with %d writes in flight, %d unsettled, quarantine %v; the next start quarantines its keys for the settle time",
+			context.Cause(ctx), c.InFlight, c.Unsettled, c.Quarantine)}
+	}
+	if err := s.store.Close(true); err != nil {
+		return &exitError{exitFailed, fmt.Errorf("closing the store: %w", err)}
+	}
+	s.log.Info("stopped, everything is settled")
+	return nil
+}
+
+// open opens the one store of the configuration.
+func open(cfg *config.Config, rules tokenstore.Rules, log *zap.Logger) (openStore, error) {
+	if cfg.Store.Memory != nil {
+		log.Warn("store.memory forgets every token at exit: it is for trying out")
+		m := memory.New()
+		return openStore{Store: m, keys: m.Keys}, nil
+	}
+	e := cfg.Store.Embedded
+	s, err := embedded.Open(embedded.Options{Path: e.Path, Create: e.Create, Rules: rules, AcceptChanged: cfg.Store.AcceptChangedRules, Logger: log})
+	if err != nil {
+		code := exitFailed
+		if changed := (*tokenstore.ChangedRulesError)(nil); errors.As(err, &changed) {
+			code = exitUsage
+		}
+		return openStore{}, &exitError{code, fmt.Errorf("store.embedded: %w", err)}
+	}
+	return openStore{Store: s, keys: s.Keys, failed: s.Failed(), err: s.Err, changed: s.Changed()}, nil
+}
+
+// longestSettle is how long a write of before a crash may still be applied.
+func longestSettle(cfg *config.Config) time.Duration {
+	settle := cfg.Upstream.Settle
+	for i := range cfg.Rules {
+		settle = max(settle, cfg.Policy(&cfg.Rules[i]).Settle)
+	}
+	return settle
+}
+
+// settingOf is the configuration's path of what a rule error is about.
+func settingOf(e *route.RuleError) string {
+	if e.Rule < 0 {
+		return "fencing." + e.Setting
+	}
+	return fmt.Sprintf("rules[%d].%s", e.Rule, e.Setting)
+}

@@ -1,0 +1,118 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// backend is the service behind the proxy: it answers every request with 204,
+// those below /slow/ only after release.
+type backend struct {
+	*httptest.Server
+	release func()
+	arrived chan struct{} // gets one for each slow request
+}
+
+// upstream starts the service. $UPSTREAM is then its URL.
+func cmdUpstream(ts *testscript.TestScript, neg bool, args []string) {
+	usage(ts, neg || len(args) != 0, "upstream")
+	slow := make(chan struct{})
+	b := &backend{release: sync.OnceFunc(func() { close(slow) }), arrived: make(chan struct{}, 16)}
+	b.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		if strings.HasPrefix(r.URL.Path, "/slow/") {
+			b.arrived <- struct{}{}
+			<-slow
+		}
+		w.WriteHeader(http.StatusNoContent)
+	}))
+	stageOf(ts).upstream = b
+	ts.Defer(func() { b.release(); b.Close() })
+	ts.Setenv("UPSTREAM", b.URL)
+}
+
+// release AFTER lets the requests below /slow/ end, that long from now.
+func cmdRelease(ts *testscript.TestScript, neg bool, args []string) {
+	usage(ts, neg || len(args) != 1, "release AFTER")
+	after, err := time.ParseDuration(args[0])
+	ts.Check(err)
+	timer := time.AfterFunc(after, stageOf(ts).upstream.release)
+	ts.Defer(func() { timer.Stop() })
+}
+
+// http METHOD PATH [NAME:VALUE…] sends a request to the proxy, and prints the
+// status of the answer and, where the answer is one, the problem's name. With
+// & at the end it returns as soon as the upstream has the request, which is
+// for those below /slow/, and answer prints the rest.
+func cmdHTTP(ts *testscript.TestScript, neg bool, args []string) {
+	background := len(args) > 0 && args[len(args)-1] == "&"
+	if background {
+		args = args[:len(args)-1]
+	}
+	usage(ts, neg || len(args) < 2, "http METHOD PATH [NAME:VALUE…] [&]")
+	req, err := http.NewRequest(args[0], "http://"+ts.Getenv("PROXY")+args[1], strings.NewReader("x"))
+	ts.Check(err)
+	for _, h := range args[2:] {
+		name, value, ok := strings.Cut(h, ":")
+		usage(ts, !ok, "a header is NAME:VALUE")
+		req.Header.Add(name, value)
+	}
+	if !background {
+		answer, err := ask(req)
+		ts.Check(err)
+		_, err = fmt.Fprintln(ts.Stdout(), answer)
+		ts.Check(err)
+		return
+	}
+	stage, done := stageOf(ts), make(chan struct{})
+	stage.answer = make(chan string, 1)
+	go func() {
+		defer close(done)
+		answer, err := ask(req)
+		if err != nil {
+			answer = "none: " + err.Error()
+		}
+		stage.answer <- answer
+	}()
+	ts.Defer(func() { stage.upstream.release(); <-done })
+	select {
+	case <-stage.upstream.arrived:
+	case <-time.After(scriptPatience):
+		ts.Fatalf("the request did not reach the upstream within %v", scriptPatience)
+	}
+}
+
+// answer waits for the request in the background, and prints what http prints.
+func cmdAnswer(ts *testscript.TestScript, neg bool, args []string) {
+	usage(ts, neg || len(args) != 0 || stageOf(ts).answer == nil, "answer (after http … &)")
+	_, err := fmt.Fprintln(ts.Stdout(), <-stageOf(ts).answer)
+	ts.Check(err)
+}
+
+// ask returns the status and the problem's name.
+func ask(req *http.Request) (string, error) {
+	ctx, cancel := context.WithTimeout(req.Context(), scriptPatience)
+	defer cancel()
+	web := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	resp, err := web.Do(req.WithContext(ctx))
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	var problem struct{ Type string }
+	if resp.Header.Get("Content-Type") == "application/problem+json" {
+		if err := json.NewDecoder(resp.Body).Decode(&problem); err != nil {
+			return "", err
+		}
+	}
+	return strings.TrimSpace(fmt.Sprint(resp.StatusCode, " ", strings.TrimPrefix(problem.Type, "urn:fenceproxy:problem:"))), nil
+}

@@ -1,0 +1,149 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"io"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// scriptPatience is how long a start, a stop or an answer may take on a
+// machine that is busy.
+const scriptPatience = 30 * time.Second
+
+// process is a proxy in the background.
+type process struct {
+	cmd   *exec.Cmd
+	ready chan string   // gets the address; closed at the log's end
+	ended chan struct{} // closed when the process is over
+
+	mu  sync.Mutex
+	log bytes.Buffer
+}
+
+// proxy ARG… starts `fenceproxy serve ARG…` and returns when it is ready. $PROXY
+// is then its address, and logged looks at its log.
+func cmdProxy(ts *testscript.TestScript, neg bool, args []string) {
+	stage := stageOf(ts)
+	usage(ts, neg || len(args) == 0, "proxy ARG… (of serve)")
+	if stage.proxy != nil && !stage.proxy.over() {
+		ts.Fatalf("a proxy runs already: end it first")
+	}
+	p := &process{ready: make(chan string, 1), ended: make(chan struct{})}
+	p.cmd = exec.Command("fenceproxy", append([]string{"serve"}, args...)...)
+	p.cmd.Dir = ts.MkAbs(".")
+	p.cmd.Env = append(os.Environ(), scriptEnv(ts)...)
+	stderr, err := p.cmd.StderrPipe()
+	ts.Check(err)
+	ts.Check(p.cmd.Start())
+	go p.follow(stderr)
+	ts.Defer(func() {
+		_ = p.cmd.Process.Kill()
+		<-p.ended
+		ts.Logf("[log of the proxy]\n%s", p.text())
+	})
+	stage.proxy = p
+	select {
+	case addr, ok := <-p.ready:
+		if !ok {
+			ts.Fatalf("the proxy ended before it was ready")
+		}
+		ts.Setenv("PROXY", addr)
+	case <-time.After(scriptPatience):
+		ts.Fatalf("the proxy is not ready after %v", scriptPatience)
+	}
+}
+
+// scriptEnv are the variables for the proxy and its configuration that a script
+// has set; a proxy in the background must see them too.
+func scriptEnv(ts *testscript.TestScript) []string {
+	var env []string
+	for _, name := range []string{"GORACE", "UPSTREAM", "FENCEPROXY_UPSTREAM", "FENCEPROXY_LISTEN", "FENCEPROXY_DATA"} {
+		if v := ts.Getenv(name); v != "" {
+			env = append(env, name+"="+v)
+		}
+	}
+	return env
+}
+
+// follow reads the log until the process ends.
+func (p *process) follow(stderr io.Reader) {
+	defer close(p.ended)
+	defer func() { _ = p.cmd.Wait() }()
+	defer close(p.ready)
+	for lines := bufio.NewReader(stderr); ; {
+		line, err := lines.ReadBytes('\n')
+		p.mu.Lock()
+		p.log.Write(line)
+		p.mu.Unlock()
+		var entry struct{ Msg, Listen string }
+		if json.Unmarshal(line, &entry) == nil && entry.Msg == "ready" {
+			p.ready <- entry.Listen
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+func (p *process) over() bool {
+	select {
+	case <-p.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+func (p *process) text() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.log.String()
+}
+
+// end SIGNAL [CODE] sends TERM, INT or KILL to the proxy and waits for its
+// end. It must end with the code, or without one by the signal.
+func cmdEnd(ts *testscript.TestScript, neg bool, args []string) {
+	signals := map[string]syscall.Signal{"TERM": syscall.SIGTERM, "INT": syscall.SIGINT, "KILL": syscall.SIGKILL}
+	usage(ts, neg || len(args) < 1 || len(args) > 2 || signals[args[0]] == 0, "end TERM|INT|KILL [CODE]")
+	p := stageOf(ts).proxy
+	if p == nil || p.over() {
+		ts.Fatalf("no proxy runs")
+	}
+	ts.Check(p.cmd.Process.Signal(signals[args[0]]))
+	select {
+	case <-p.ended:
+	case <-time.After(scriptPatience):
+		ts.Fatalf("the proxy has not ended after %v", scriptPatience)
+	}
+	want := "signal: killed"
+	if len(args) == 2 {
+		want = "exit status " + args[1]
+	}
+	if got := p.cmd.ProcessState.String(); got != want {
+		ts.Fatalf("the proxy ended with %q, want %q", got, want)
+	}
+}
+
+// logged PATTERN holds when a line of the proxy's log matches.
+func cmdLogged(ts *testscript.TestScript, neg bool, args []string) {
+	usage(ts, len(args) != 1, "[!] logged PATTERN")
+	re, err := regexp.Compile("(?m)" + args[0])
+	ts.Check(err)
+	p := stageOf(ts).proxy
+	if p == nil {
+		ts.Fatalf("no proxy was started")
+	}
+	if found := re.MatchString(p.text()); found == neg {
+		ts.Fatalf("%s: found is %v in\n%s", args[0], found, strings.TrimSpace(p.text()))
+	}
+}

@@ -1,0 +1,73 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fenceproxy/fenceproxy/config"
+)
+
+func newServe() *cobra.Command {
+	var file string
+	flags := config.DefaultFlags()
+	cmd := &cobra.Command{
+		Use:   "serve (--config FILE | --upstream URL)",
+		Short: "Run the proxy",
+		Long: `Run the proxy, from a configuration file or, with --upstream, without one:
+then every write is fenced and its resource key is its path (or --key).
+Each flag has a variable: --config is FENCEPROXY_CONFIG. A flag wins.`,
+		Args: cobra.NoArgs,
+	}
+	f := cmd.Flags()
+	f.StringVar(&file, "config", "", "the configuration file")
+	f.StringVar(&flags.Upstream, "upstream", "", "where the service is, like http://127.0.0.1:9000")
+	f.StringVar(&flags.Listen, "listen", flags.Listen, "where clients come in")
+	f.StringVar(&flags.Data, "data", flags.Data, "the directory of the token store, made where it is missing")
+	f.StringVar(&flags.Admin, "admin", flags.Admin, "the admin listener; empty turns it off")
+	f.StringVar(&flags.Key, "key", flags.Key, "the template of the resource key")
+
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		cfg, report, err := configuration(cmd, file, flags)
+		if err != nil {
+			return err
+		}
+		p := plan(cfg, &report)
+		for _, w := range report.Warnings {
+			fmt.Fprintln(cmd.ErrOrStderr(), "warning: "+w.Error())
+		}
+		if err := report.Err(); err != nil {
+			return &exitError{exitUsage, err}
+		}
+		signals := make(chan os.Signal, 2)
+		signal.Notify(signals, syscall.SIGTERM, os.Interrupt)
+		defer signal.Stop(signals)
+		// A file that reaches the file size limit is an error of the write, not
+		// the end of the process.
+		signal.Ignore(syscall.SIGXFSZ)
+		return run(cfg, p, newLog(cfg.Log), signals)
+	}
+	return cmd
+}
+
+// configuration is what the file or the flags say. Both together are refused.
+func configuration(cmd *cobra.Command, file string, flags config.Flags) (*config.Config, config.Report, error) {
+	if file == "" && flags.Upstream == "" {
+		return nil, config.Report{}, errors.New("serve needs --config FILE, or --upstream URL for a proxy without a file")
+	}
+	if file == "" {
+		cfg, report := config.FromFlags(flags)
+		return cfg, report, nil
+	}
+	for _, name := range []string{"upstream", "listen", "data", "admin", "key"} {
+		if cmd.Flags().Changed(name) {
+			return nil, config.Report{}, fmt.Errorf("--%s (or %s) and --config exclude each other: the file says it all", name, variable(name))
+		}
+	}
+	cfg, report := config.LoadFile(file, os.LookupEnv)
+	return cfg, report, nil
+}
