@@ -1,0 +1,121 @@
+package torture
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// The instruments themselves: a client straight at the backend, and what the
+// history then says.
+func TestBackendDoesAsPlanned(t *testing.T) {
+	const settle = 100 * time.Millisecond
+	for _, c := range []struct {
+		name   string
+		write  Write
+		want   []Kind
+		status int
+	}{
+		{"plain", Write{}, []Kind{Send, Arrive, Apply, Respond, Answer}, 200},
+		{"large body", Write{Body: 1 << 20}, []Kind{Send, Arrive, Apply, Respond, Answer}, 200},
+		{"expect", Write{Body: 1000, Expect: true}, []Kind{Send, Arrive, Apply, Respond, Answer}, 200},
+		{"pieces", Write{Plan: Plan{Pieces: 4, Size: 10}}, []Kind{Send, Arrive, Apply, Respond, Answer}, 200},
+		{"skipped", Write{Plan: Plan{Status: 404, Skip: true}}, []Kind{Send, Arrive, Respond, Answer}, 404},
+		{"refused early", Write{Plan: Plan{Status: 413, Refuse: true, Skip: true}}, []Kind{Send, Arrive, Respond, Answer}, 413},
+		{"reset after", Write{Plan: Plan{End: Reset}}, []Kind{Send, Arrive, Apply, Drop, Gone}, 0},
+		{"reset before, applied late", Write{Plan: Plan{End: Reset, Late: settle / 4}}, []Kind{Send, Arrive, Drop, Gone, Apply}, 0},
+		{"later than settle is never", Write{Plan: Plan{End: Reset, Late: settle + 20*time.Millisecond}}, []Kind{Send, Arrive, Drop, Gone}, 0},
+		{"longer than patience is never", Write{Plan: Plan{Delay: 450 * time.Millisecond, Status: 500}}, []Kind{Send, Arrive, Respond, Answer}, 500},
+		{"broken", Write{Plan: Plan{End: Break, Size: 10}}, []Kind{Send, Arrive, Apply, Drop, Answer}, 200},
+		{"202 and late", Write{Plan: Plan{Status: 202, Late: settle / 2}}, []Kind{Send, Arrive, Respond, Answer, Apply}, 202},
+		{"left, applied at once", Write{Plan: Plan{Hold: true}, Leave: 30 * time.Millisecond}, []Kind{Send, Arrive, Gone, Lost, Apply}, 0},
+		{"left softly", Write{Plan: Plan{Hold: true, Skip: true}, Leave: 30 * time.Millisecond, Softly: true}, []Kind{Send, Arrive, Gone, Lost}, 0},
+		{"cut, applied late", Write{Body: 1000, StallAfter: 10, Stall: -1, Leave: 30 * time.Millisecond, Plan: Plan{Cut: settle / 2}}, []Kind{Send, Arrive, Gone, Lost, Apply}, 0},
+		{"cut, never applied", Write{Body: 1000, StallAfter: 10, Stall: -1, Leave: 30 * time.Millisecond}, []Kind{Send, Arrive, Gone, Lost}, 0},
+		{"hangs", Write{Plan: Plan{End: Hang, Skip: true}, Patience: 50 * time.Millisecond}, []Kind{Send, Arrive, Gone, Lost}, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			h := NewHistory()
+			b, err := StartBackend(h, BackendOptions{Settle: settle, Patience: 400 * time.Millisecond})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer b.Close()
+			client := Client{Addr: strings.TrimPrefix(b.URL(), "http://"), H: h, Keep: true}
+			defer client.Close()
+			w := c.write
+			w.ID, w.Key, w.Token = 1, "k", 7
+			r := client.Do(w)
+			if r.Status != c.status {
+				t.Errorf("status %d (%v), want %d", r.Status, r.Err, c.status)
+			}
+			if broken := c.write.Plan.End == Break; r.Status != 0 && r.Whole == broken {
+				t.Errorf("the answer is whole: %v", r.Whole)
+			}
+			time.Sleep(2 * settle) // what is late, or never
+			var got []Kind
+			for _, e := range h.Events() {
+				if e.ID != 1 || e.Key != "k" || e.Token != 7 {
+					t.Errorf("event %+v is of no write that was sent", e)
+				}
+				got = append(got, e.Kind)
+			}
+			// The client's end and the backend's are not ordered.
+			slices.Sort(got)
+			slices.Sort(c.want)
+			if !slices.Equal(got, c.want) {
+				t.Errorf("the history has %v, want %v", got, c.want)
+			}
+		})
+	}
+}
+
+// One connection carries several writes, and each is its own.
+func TestBackendKeepsConnections(t *testing.T) {
+	h := NewHistory()
+	b, err := StartBackend(h, BackendOptions{Settle: time.Second, Patience: time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	c := Client{Addr: strings.TrimPrefix(b.URL(), "http://"), H: h, Keep: true}
+	defer c.Close()
+	for id := range uint32(3) {
+		if r := c.Do(Write{ID: id, Key: "k", Token: 1, Body: 10}); r.Status != 200 {
+			t.Fatalf("write %d: status %d (%v)", id, r.Status, r.Err)
+		}
+		if id > 0 && c.conn == nil {
+			t.Error("the connection is not kept")
+		}
+	}
+	if found := Verdict(h.Events(), Limits{Settle: time.Second}); len(found) > 0 {
+		t.Error(found)
+	}
+}
+
+func TestComplaints(t *testing.T) {
+	for _, c := range []struct {
+		name, log string
+		want      bool
+	}{
+		{"race", "{\"level\":\"info\"}\n==================\nWARNING: DATA RACE\nWrite at 0x1", true},
+		{"panic", "x\npanic: boom\n\ngoroutine 1", true},
+		{"fatal", "fatal error: concurrent map writes\n", true},
+		{"panic in a handler", "2026/01/01 http: panic serving 127.0.0.1:1: boom", true},
+		{"words in a line", "{\"msg\":\"a panic: is told of, no WARNING: DATA RACE\"}\n", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := Proxy{log: filepath.Join(t.TempDir(), "log")}
+			if err := os.WriteFile(p.log, []byte(c.log), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if got := p.Complaints(); (got != "") != c.want {
+				t.Errorf("complaints %q, want some: %v", got, c.want)
+			}
+		})
+	}
+}

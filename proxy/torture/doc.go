@@ -1,0 +1,12 @@
+// Package torture holds the whole proxy against its promises, from outside:
+// the built binary as a process, real sockets, a backend that delays, drops
+// and applies late, clients that stall and leave, and kill -9.
+//
+// What happens is kept as a History, one line of events in one order. Judges
+// are pure functions over it; each knows one promise of the protocol. A run
+// that was too quiet (nothing refused, nothing waited, nothing overtaken)
+// fails as well, see Tally.
+//
+// Nothing of this package is linked into the binary. It is meant for one
+// machine: all clocks are the test process's own, all sockets are loopback.
+package torture

@@ -1,0 +1,181 @@
+package torture
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Kind says what an Event tells of.
+type Kind uint8
+
+// Kinds of events, named by who sees them.
+const (
+	// Send: a client is about to write the first byte of a request.
+	Send Kind = iota
+	// Answer: a client has an answer's head, and its body as far as it came.
+	Answer
+	// Gone: a client has no answer; Event.Name says why (see Client.Do).
+	Gone
+	// Arrive: the backend has read a request's head.
+	Arrive
+	// Apply: the backend has applied a write. Their order in the history is
+	// the order in which they took effect.
+	Apply
+	// Respond: the backend is about to write the last bytes of an answer.
+	Respond
+	// Drop: the backend is about to break the connection.
+	Drop
+	// Lost: the backend saw the proxy leave before the answer was over.
+	Lost
+	// Start: the proxy's process is about to be started.
+	Start
+	// Kill: the proxy's process is about to be ended.
+	Kill
+)
+
+var kinds = [...]string{"send", "answer", "gone", "arrive", "apply", "respond", "drop", "lost", "start", "kill"}
+
+// String is the kind's name in a saved history.
+func (k Kind) String() string {
+	if int(k) < len(kinds) {
+		return kinds[k]
+	}
+	return fmt.Sprintf("kind(%d)", uint8(k))
+}
+
+// MarshalText writes the kind's name.
+func (k Kind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
+
+// UnmarshalText reads the kind's name.
+func (k *Kind) UnmarshalText(b []byte) error {
+	i := slices.Index(kinds[:], string(b))
+	if i < 0 {
+		return fmt.Errorf("no event has the kind %q (one of %v)", b, kinds)
+	}
+	*k = Kind(i)
+	return nil
+}
+
+// Event is one thing that happened. A write is one request of one client: a
+// retry is another write, so an ID that is applied twice was sent twice by
+// someone behind the client.
+type Event struct {
+	At        time.Duration `json:"at"` // since the history began
+	Token     uint64        `json:"token,omitempty"`
+	Highest   uint64        `json:"highest,omitempty"` // named in a problem, 0 if none
+	Key       string        `json:"key,omitempty"`
+	Name      string        `json:"name,omitempty"` // problem's name, or why a client has no answer
+	Forwarded string        `json:"forwarded,omitempty"`
+	Result    string        `json:"result,omitempty"`
+	ID        uint32        `json:"id,omitempty"`
+	Status    uint16        `json:"status,omitempty"`
+	Kind      Kind          `json:"kind"`
+	Whole     bool          `json:"whole,omitempty"` // the answer's body came to its end
+}
+
+// History collects events in one order. It is safe for concurrent use.
+type History struct {
+	start time.Time
+
+	mu     sync.Mutex // guards events; the order of what is added is the order of truth
+	events []Event
+}
+
+// NewHistory begins an empty history; its clock starts now.
+func NewHistory() *History { return &History{start: time.Now()} }
+
+// Add appends e, stamped with the present time, and returns that time.
+func (h *History) Add(e Event) time.Duration {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.add(e)
+}
+
+// AddIf appends e if ok says so of the present time. Both happen in one step:
+// nothing is added between the question and e.
+func (h *History) AddIf(e Event, ok func(now time.Duration) bool) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !ok(h.Now()) {
+		return false
+	}
+	h.add(e)
+	return true
+}
+
+func (h *History) add(e Event) time.Duration {
+	e.At = h.Now()
+	h.events = append(h.events, e)
+	return e.At
+}
+
+// Now is the time since the history began.
+func (h *History) Now() time.Duration { return time.Since(h.start) }
+
+// Events returns a copy of what was added so far.
+func (h *History) Events() []Event {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.events)
+}
+
+// Find returns the first event of that kind and write, and whether there is
+// one.
+func (h *History) Find(kind Kind, id uint32) (Event, bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	i := slices.IndexFunc(h.events, func(e Event) bool { return e.Kind == kind && e.ID == id })
+	if i < 0 {
+		return Event{}, false
+	}
+	return h.events[i], true
+}
+
+// Save writes events to the file at path, one JSON object a line.
+func Save(path string, events []Event) (err error) {
+	f, err := os.Create(path)
+	if err != nil {
+		return fmt.Errorf("saving the history: %w", err)
+	}
+	w := bufio.NewWriter(f)
+	enc := json.NewEncoder(w)
+	for _, e := range events {
+		if err = enc.Encode(e); err != nil {
+			break
+		}
+	}
+	if ferr := w.Flush(); err == nil {
+		err = ferr
+	}
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil {
+		return fmt.Errorf("saving the history to %s: %w", path, err)
+	}
+	return nil
+}
+
+// Load reads what Save wrote.
+func Load(path string) ([]Event, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("reading a history: %w", err)
+	}
+	defer f.Close()
+	var events []Event
+	dec := json.NewDecoder(bufio.NewReader(f))
+	for dec.More() {
+		var e Event
+		if err := dec.Decode(&e); err != nil {
+			return nil, fmt.Errorf("reading event %d of %s: %w", len(events)+1, path, err)
+		}
+		events = append(events, e)
+	}
+	return events, nil
+}

@@ -1,0 +1,143 @@
+package torture
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+var testLimits = Limits{Settle: 300 * time.Millisecond, Unsettled: map[uint16]bool{202: true, 502: true, 504: true}}
+
+// tale writes a history down: each event one after the other, a millisecond
+// apart unless At says otherwise.
+func tale(events ...Event) []Event {
+	var now time.Duration
+	for i := range events {
+		now = max(now+time.Millisecond, events[i].At)
+		events[i].At = now
+	}
+	return events
+}
+
+func ev(kind Kind, id uint32, token uint64) Event {
+	return Event{Kind: kind, ID: id, Key: "k", Token: token}
+}
+
+func (e Event) status(n uint16) Event       { e.Status = n; return e }
+func (e Event) after(d time.Duration) Event { e.At = d; return e }
+func (e Event) forwarded(s string) Event    { e.Forwarded = s; return e }
+func (e Event) named(s string) Event        { e.Name = s; return e }
+func (e Event) on(key string) Event         { e.Key = key; return e }
+func (e Event) stale(high uint64) Event {
+	e.Status, e.Name, e.Highest = 409, staleToken, high
+	return e
+}
+func write(id uint32, token uint64) []Event {
+	return []Event{ev(Send, id, token), ev(Arrive, id, token), ev(Apply, id, token), ev(Respond, id, token).status(200), ev(Answer, id, token).status(200).forwarded("yes")}
+}
+
+func TestJudges(t *testing.T) {
+	const ms = time.Millisecond
+	for _, c := range []struct {
+		name   string
+		events []Event
+		caught string // the judge that must speak; "" for a good history
+	}{
+		{"two writes in order", slices.Concat(write(1, 1), write(2, 2)), ""},
+		{"equal tokens", slices.Concat(write(1, 2), write(2, 2)), ""},
+		{"an older token on another key", slices.Concat(write(1, 2), []Event{ev(Send, 2, 1).on("other"), ev(Arrive, 2, 1).on("other"), ev(Apply, 2, 1).on("other")}), ""},
+		{"equal tokens at once", []Event{ev(Send, 1, 2), ev(Send, 2, 2), ev(Arrive, 1, 2), ev(Arrive, 2, 2), ev(Apply, 2, 2), ev(Apply, 1, 2)}, ""},
+		{"applied after a higher one", []Event{ev(Apply, 2, 2), ev(Apply, 1, 1)}, "applied tokens never decrease"},
+		{"applied twice", []Event{ev(Apply, 1, 1), ev(Apply, 1, 1)}, "no write is sent or applied twice"},
+		{"sent twice", []Event{ev(Arrive, 1, 1), ev(Drop, 1, 1), ev(Arrive, 1, 1)}, "no write is sent or applied twice"},
+		{"200 without effect", []Event{ev(Send, 1, 1), ev(Answer, 1, 1).status(200)}, "a 2xx was applied"},
+		{"200 before the effect", []Event{ev(Answer, 1, 1).status(201), ev(Apply, 1, 1)}, "a 2xx was applied"},
+		{"202 without effect", []Event{ev(Send, 1, 1), ev(Arrive, 1, 1), ev(Answer, 1, 1).status(202)}, ""},
+		{"denied and arrived", []Event{ev(Arrive, 1, 1), ev(Answer, 1, 1).status(502).forwarded("no")}, "what was not forwarded never arrived"},
+		{"denied and arrives later", []Event{ev(Answer, 1, 1).status(503).forwarded("no"), ev(Arrive, 1, 1)}, "what was not forwarded never arrived"},
+		{"claimed and never arrived", []Event{ev(Answer, 1, 1).status(500).forwarded("yes")}, "what was not forwarded never arrived"},
+		{"stale", []Event{ev(Send, 2, 2), ev(Send, 1, 1), ev(Answer, 1, 1).stale(2)}, ""},
+		{"stale against itself", []Event{ev(Send, 1, 1), ev(Answer, 1, 1).stale(1)}, "a stale token is lower"},
+		{"stale against nobody", []Event{ev(Send, 1, 1), ev(Answer, 1, 1).stale(7)}, "a stale token is lower"},
+		{"stale against another key", []Event{ev(Send, 2, 7).on("other"), ev(Send, 1, 1), ev(Answer, 1, 1).stale(7)}, "a stale token is lower"},
+		{"stale with another status", []Event{ev(Send, 2, 2), ev(Send, 1, 1), ev(Answer, 1, 1).stale(2).status(412)}, "a stale token is lower"},
+		{"forgotten after an arrival", slices.Concat(write(2, 2), []Event{{Kind: Kill}, {Kind: Start}, ev(Send, 1, 1), ev(Arrive, 1, 1)}), "a stale token is refused for ever"},
+		{"forgotten after a refusal", []Event{ev(Send, 3, 3), ev(Send, 1, 1), ev(Answer, 1, 1).stale(3), {Kind: Kill}, {Kind: Start}, ev(Send, 2, 2), ev(Arrive, 2, 2)}, "a stale token is refused for ever"},
+		{"admitted though lower", slices.Concat(write(2, 2), []Event{ev(Send, 1, 1), ev(Answer, 1, 1).status(502).forwarded("no")}), "a stale token is refused for ever"},
+		{"sent before the higher one was known", []Event{ev(Send, 1, 1), ev(Send, 2, 2), ev(Arrive, 1, 1), ev(Respond, 1, 1).status(200), ev(Arrive, 2, 2)}, ""},
+		{"503 for a lower one", slices.Concat(write(2, 2), []Event{ev(Send, 1, 1), ev(Answer, 1, 1).status(503).named(shuttingDown)}), ""},
+		{"overlap", []Event{ev(Arrive, 1, 1), ev(Arrive, 2, 2)}, "a newer write waits"},
+		{"older arrives later", []Event{ev(Arrive, 2, 2), ev(Respond, 2, 2).status(200), ev(Arrive, 1, 1)}, "a newer write waits"},
+		{"too soon after a reset", []Event{ev(Arrive, 1, 1), ev(Drop, 1, 1), ev(Arrive, 2, 2).after(290 * ms)}, "a newer write waits"},
+		{"settle after a reset", []Event{ev(Arrive, 1, 1), ev(Drop, 1, 1), ev(Arrive, 2, 2).after(310 * ms)}, ""},
+		{"too soon after a 202", []Event{ev(Arrive, 1, 1), ev(Respond, 1, 1).status(202), ev(Arrive, 2, 2).after(290 * ms)}, "a newer write waits"},
+		{"at once after a 500", []Event{ev(Arrive, 1, 1), ev(Respond, 1, 1).status(500), ev(Arrive, 2, 2)}, ""},
+		{"too soon after the proxy gave up", []Event{ev(Arrive, 1, 1), ev(Lost, 1, 1), ev(Arrive, 2, 2).after(140 * ms)}, "a newer write waits"},
+		{"an answer after the proxy gave up", []Event{ev(Arrive, 1, 1), ev(Lost, 1, 1), ev(Respond, 1, 1).status(200), ev(Arrive, 2, 2).after(140 * ms)}, "a newer write waits"},
+		{"too soon after a start", []Event{ev(Arrive, 1, 1), Event{Kind: Start}.after(100 * ms), ev(Arrive, 2, 2).after(390 * ms)}, "a newer write waits"},
+		{"settle after a start", []Event{ev(Arrive, 1, 1), Event{Kind: Start}.after(100 * ms), ev(Arrive, 2, 2).after(400 * ms)}, ""},
+		{"no answer", []Event{ev(Send, 1, 1), ev(Gone, 1, 1).named(Silent)}, "every client gets its answer"},
+		{"client left", []Event{ev(Send, 1, 1), ev(Gone, 1, 1).named(Left)}, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			found := Verdict(tale(c.events...), testLimits)
+			switch {
+			case c.caught == "" && len(found) > 0:
+				t.Errorf("a good history was found bad: %q", found)
+			case c.caught != "" && !slices.ContainsFunc(found, func(s string) bool { return strings.HasPrefix(s, c.caught) }):
+				t.Errorf("found %q, want a breach of %q", found, c.caught)
+			}
+		})
+	}
+}
+
+func TestVerdictIsShort(t *testing.T) {
+	var events []Event
+	for i := range uint32(20) {
+		events = append(events, ev(Answer, i, 1).status(200))
+	}
+	if found := Verdict(tale(events...), testLimits); len(found) != maxBreaches+1 || !strings.HasSuffix(found[maxBreaches], "and 15 more") {
+		t.Errorf("20 breaches are told as %q", found)
+	}
+}
+
+func TestTally(t *testing.T) {
+	h := tale(slices.Concat(
+		[]Event{{Kind: Start}},
+		[]Event{ev(Send, 1, 1), ev(Arrive, 1, 1), ev(Send, 9, 1), ev(Arrive, 9, 1), ev(Respond, 9, 1)}, // 9 beside its equal
+		[]Event{ev(Send, 2, 2), ev(Send, 3, 3)},                                                        // both behind 1
+		[]Event{ev(Answer, 2, 2).stale(3)},                                                             // overtaken
+		[]Event{ev(Send, 4, 1), ev(Answer, 4, 1).stale(3)},                                             // stale from the start
+		[]Event{ev(Drop, 1, 1), ev(Apply, 1, 1), ev(Answer, 1, 1).status(502).named("outcome-unknown")},
+		[]Event{ev(Arrive, 3, 3), ev(Apply, 3, 3), ev(Respond, 3, 3), ev(Answer, 3, 3).status(200)},
+		[]Event{ev(Send, 5, 3), ev(Gone, 5, 3).named(Left), {Kind: Kill}, {Kind: Start}},
+		[]Event{ev(Send, 6, 3), ev(Answer, 6, 3).status(503)},
+	)...)
+	want := Tally{Sent: 7, Kept: 1, Stale: 2, Overtaken: 1, Waited: 1, Equal: 1, Unknown: 1, Refused: 1, Late: 1, Dropped: 1, Left: 1, Starts: 1}
+	if got := Count(h); got != want {
+		t.Errorf("counted\n%+v, want\n%+v", got, want)
+	}
+	if quiet := want.Quiet(); len(quiet) != 0 {
+		t.Errorf("a full run is called quiet: %q", quiet)
+	}
+	if quiet := Count(tale(write(1, 1)...)).Quiet(); len(quiet) != 8 {
+		t.Errorf("a run of one write is quiet in %d ways, want 8: %q", len(quiet), quiet)
+	}
+}
+
+func TestSaveAndLoad(t *testing.T) {
+	h := tale(slices.Concat(write(1, 1), []Event{ev(Answer, 2, 1).stale(3)})...)
+	path := filepath.Join(t.TempDir(), "history.ndjson")
+	if err := Save(path, h); err != nil {
+		t.Fatal(err)
+	}
+	got, err := Load(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(got, h) {
+		t.Errorf("read back\n%v, want\n%v", got, h)
+	}
+}

@@ -1,0 +1,171 @@
+package torture
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"syscall"
+	"time"
+)
+
+// startPatience is how long a start may take on a machine that is busy.
+const startPatience = 20 * time.Second
+
+// Proxy is the built binary as a process, with one store and one pair of
+// addresses through all its lives. It is for one goroutine at a time, except
+// Addr and Admin, which do not change.
+type Proxy struct {
+	Addr  string // where clients send to
+	Admin string // URL of the admin listener
+
+	binary, config, log string
+	h                   *History
+	cmd                 *exec.Cmd
+	exited              chan struct{} // closed when cmd is over
+	web                 *http.Client
+}
+
+// NewProxy writes the configuration into dir, where the store and the log go
+// too, and starts nothing yet.
+func NewProxy(h *History, binary, dir string, s Settings) (*Proxy, error) {
+	addr, err := FreeAddress()
+	if err != nil {
+		return nil, err
+	}
+	admin, err := FreeAddress()
+	if err != nil {
+		return nil, err
+	}
+	p := &Proxy{
+		Addr: addr, Admin: "http://" + admin, h: h, binary: binary,
+		config: filepath.Join(dir, "fenceproxy.yaml"), log: filepath.Join(dir, "fenceproxy.log"),
+		web: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 2 * time.Second},
+	}
+	text := s.yaml(addr, admin, filepath.Join(dir, "store"))
+	if err := os.WriteFile(p.config, []byte(text), 0o600); err != nil {
+		return nil, fmt.Errorf("writing the configuration: %w", err)
+	}
+	return p, nil
+}
+
+// Start starts the process and returns when it is ready to admit.
+func (p *Proxy) Start() error {
+	log, err := os.OpenFile(p.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return fmt.Errorf("opening the proxy's log: %w", err)
+	}
+	defer log.Close()
+	cmd := exec.Command(p.binary, "serve", "--config", p.config)
+	cmd.Stdout, cmd.Stderr = log, log
+	p.h.Add(Event{Kind: Start})
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("starting the proxy: %w", err)
+	}
+	exited := make(chan struct{})
+	go func() {
+		cmd.Wait() // the state says how it ended
+		close(exited)
+	}()
+	p.cmd, p.exited = cmd, exited
+	if err := p.ready(); err != nil {
+		p.Kill()
+		return fmt.Errorf("%w; its log ends with:\n%s", err, p.Log(4<<10))
+	}
+	return nil
+}
+
+// ready polls /readyz until it answers 200.
+func (p *Proxy) ready() error {
+	ctx, cancel := context.WithTimeout(context.Background(), startPatience)
+	defer cancel()
+	for {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, p.Admin+"/readyz", nil)
+		if err != nil {
+			return fmt.Errorf("asking whether the proxy is ready: %w", err)
+		}
+		resp, err := p.web.Do(req)
+		if err == nil {
+			resp.Body.Close()
+			if resp.StatusCode == http.StatusOK {
+				return nil
+			}
+		}
+		select {
+		case <-time.After(3 * time.Millisecond):
+		case <-p.exited:
+			return fmt.Errorf("the proxy ended with %v before it was ready", p.cmd.ProcessState)
+		case <-ctx.Done():
+			return fmt.Errorf("the proxy was not ready after %v", startPatience)
+		}
+	}
+}
+
+// Kill ends the process with SIGKILL and waits for its end. It does nothing
+// where none runs.
+func (p *Proxy) Kill() {
+	if p.cmd == nil {
+		return
+	}
+	p.h.Add(Event{Kind: Kill, Name: "SIGKILL"})
+	p.cmd.Process.Kill()
+	<-p.exited
+	p.cmd = nil
+}
+
+// Terminate sends SIGTERM, and Wait waits for what comes of it.
+func (p *Proxy) Terminate() {
+	p.h.Add(Event{Kind: Kill, Name: "SIGTERM"})
+	p.cmd.Process.Signal(syscall.SIGTERM)
+}
+
+// Wait returns the exit code of the process, -1 for a signal; it kills a
+// process that does not end within d.
+func (p *Proxy) Wait(d time.Duration) (int, error) {
+	if p.cmd == nil {
+		return -1, errors.New("no process runs")
+	}
+	select {
+	case <-p.exited:
+		code := p.cmd.ProcessState.ExitCode()
+		p.cmd = nil
+		return code, nil
+	case <-time.After(d):
+		p.Kill()
+		return -1, fmt.Errorf("the proxy did not end within %v; its log ends with:\n%s", d, p.Log(4<<10))
+	}
+}
+
+// Exited is closed when the process that runs now is over.
+func (p *Proxy) Exited() <-chan struct{} { return p.exited }
+
+// Log returns the last n bytes of what all lives of the process have written.
+func (p *Proxy) Log(n int) string {
+	b, err := os.ReadFile(p.log)
+	if err != nil {
+		return err.Error()
+	}
+	return string(b[max(0, len(b)-n):])
+}
+
+var complaint = regexp.MustCompile(`(?m)^(WARNING: DATA RACE|panic: |fatal error: ).*|.*http: panic serving.*`)
+
+// Complaints returns what no life of the proxy should ever write: data races,
+// panics and fatal errors, with some lines of their context.
+func (p *Proxy) Complaints() string {
+	b, err := os.ReadFile(p.log)
+	if err != nil {
+		return ""
+	}
+	at := complaint.FindIndex(b)
+	if at == nil {
+		return ""
+	}
+	b = b[at[0]:]
+	return string(bytes.TrimSpace(b[:min(len(b), 4<<10)]))
+}

@@ -1,0 +1,57 @@
+package torture
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Settings are the part of the configuration that tests vary; zero values
+// stand for the proxy's own defaults.
+type Settings struct {
+	Upstream  string // URL
+	Settle    time.Duration
+	Response  time.Duration // response_timeout
+	Drain     time.Duration // drain_timeout
+	Shutdown  time.Duration // shutdown_timeout
+	Unsettled []int         // unsettled_statuses
+	BodyLimit string        // max_body_buffer, as in 64KiB
+	Waiting   int           // max_waiting_per_key
+}
+
+// yaml writes the configuration of a proxy that fences every write under
+// /things/{id} with the key thing:{id}.
+func (s Settings) yaml(listen, admin, store string) string {
+	var b strings.Builder
+	line := func(format string, a ...any) { fmt.Fprintf(&b, format+"\n", a...) }
+	duration := func(name string, d time.Duration) {
+		if d > 0 {
+			line("  %s: %s", name, d)
+		}
+	}
+	line("listen:\n  address: %s", listen)
+	line("upstream:\n  url: %s", s.Upstream)
+	duration("settle", s.Settle)
+	duration("response_timeout", s.Response)
+	if len(s.Unsettled) > 0 {
+		line("  unsettled_statuses: [%s]", strings.Trim(strings.Join(strings.Fields(fmt.Sprint(s.Unsettled)), ", "), "[]"))
+	}
+	line("admin:\n  address: %s", admin)
+	line("store:\n  embedded: {path: %q}", store)
+	line("fencing:\n  token: required")
+	duration("drain_timeout", s.Drain)
+	line("rules:\n  - name: things\n    path: /things/{id}\n    key: thing:{id}")
+	if s.BodyLimit != "" || s.Waiting > 0 {
+		line("limits:")
+		if s.BodyLimit != "" {
+			line("  max_body_buffer: %s", s.BodyLimit)
+		}
+		if s.Waiting > 0 {
+			line("  max_waiting_per_key: %d", s.Waiting)
+		}
+	}
+	if s.Shutdown > 0 {
+		line("shutdown_timeout: %s", s.Shutdown)
+	}
+	return b.String()
+}

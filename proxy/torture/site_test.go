@@ -1,0 +1,226 @@
+package torture
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// site is a backend with the real proxy in front, for one test.
+type site struct {
+	*testing.T
+	h     *History
+	back  *Backend
+	proxy *Proxy
+	lim   Limits
+	ids   atomic.Uint32
+	kept  bool // the history is saved
+}
+
+// newSite starts both; what Settings leave out is short where a test would
+// wait for it, and long where it must not happen: a test that asks for one of
+// them says so.
+func newSite(t *testing.T, s Settings) *site {
+	t.Helper()
+	bin, err := built()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Settle == 0 {
+		s.Settle = 20 * time.Second
+	}
+	if s.Response == 0 {
+		s.Response = 20 * time.Second
+	}
+	if s.Drain == 0 {
+		s.Drain = 20 * time.Second
+	}
+	if s.Shutdown == 0 {
+		s.Shutdown = 5 * time.Second
+	}
+	h := NewHistory()
+	b, err := StartBackend(h, BackendOptions{Settle: s.Settle / 3, Patience: s.Response + s.Settle/3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.Close)
+	s.Upstream = b.URL()
+	p, err := NewProxy(h, bin, t.TempDir(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		p.Kill()
+		if bad := p.Complaints(); bad != "" {
+			t.Errorf("the proxy's log has:\n%s", bad)
+		}
+		if t.Failed() {
+			t.Logf("the proxy's log ends with:\n%s", p.Log(6<<10))
+		}
+	})
+	if err := p.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return &site{T: t, h: h, back: b, proxy: p, lim: Limits{Settle: s.Settle, Unsettled: map[uint16]bool{202: true, 502: true, 504: true}}}
+}
+
+// write makes a write with a new ID.
+func (s *site) write(key string, token uint64, plan Plan) Write {
+	return Write{ID: s.ids.Add(1), Key: key, Token: token, Plan: plan}
+}
+
+// do sends w over a fresh connection and waits for what comes of it.
+func (s *site) do(w Write) Reaction {
+	c := Client{Addr: s.proxy.Addr, H: s.h}
+	defer c.Close()
+	return c.Do(w)
+}
+
+// goes sends w and returns at once.
+func (s *site) goes(w Write) <-chan Reaction {
+	ch := make(chan Reaction, 1)
+	go func() { ch <- s.do(w) }()
+	return ch
+}
+
+// held sends a write that the backend holds, and waits until it is there.
+func (s *site) held(key string, token uint64) (Write, <-chan Reaction) {
+	s.Helper()
+	w := s.write(key, token, Plan{Hold: true})
+	ch := s.goes(w)
+	s.arrives(w, 5*time.Second)
+	return w, ch
+}
+
+// arrives waits until w is at the backend and returns when that was.
+func (s *site) arrives(w Write, within time.Duration) time.Duration {
+	s.Helper()
+	select {
+	case <-s.back.Arrived(w.ID):
+	case <-time.After(within):
+		s.Fatalf("write %d on %s with token %d did not arrive at the backend within %v", w.ID, w.Key, w.Token, within)
+	}
+	e, _ := s.h.Find(Arrive, w.ID)
+	return e.At
+}
+
+// staysAway fails where w is at the backend before d is over. Nothing but time
+// can show it.
+func (s *site) staysAway(w Write, d time.Duration) {
+	s.Helper()
+	select {
+	case <-s.back.Arrived(w.ID):
+		s.Fatalf("write %d on %s with token %d arrived at the backend, too soon", w.ID, w.Key, w.Token)
+	case <-time.After(d):
+	}
+}
+
+// raised waits until the key's highest is token, on the disk: the answer to a
+// stale write names it. The key has been written before, with a token above 0.
+func (s *site) raised(key string, token uint64) {
+	s.Helper()
+	want := strconv.FormatUint(token, 10)
+	for end := time.Now().Add(5 * time.Second); ; {
+		r := s.do(s.write(key, 0, Plan{}))
+		if r.Problem.Highest == want {
+			return
+		}
+		if time.Now().After(end) {
+			s.Fatalf("the highest of %s is %q (status %d, %v), want %s", key, r.Problem.Highest, r.Status, r.Err, want)
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// waits sends w, and returns when the proxy has it and keeps it back.
+func (s *site) waits(w Write) <-chan Reaction {
+	s.Helper()
+	ch := s.goes(w)
+	s.raised(w.Key, w.Token)
+	s.staysAway(w, 50*time.Millisecond)
+	return ch
+}
+
+// get waits for a reaction.
+func (s *site) get(ch <-chan Reaction) Reaction {
+	s.Helper()
+	select {
+	case r := <-ch:
+		return r
+	case <-time.After(20 * time.Second):
+		s.Fatal("no reaction")
+		return Reaction{}
+	}
+}
+
+// wants checks a reaction: its status, the problem's name, and where given
+// Fencing-Forwarded and Fencing-Result.
+func (s *site) wants(r Reaction, status int, name, forwarded, result string) {
+	s.Helper()
+	if r.Status != status || r.Problem.Name() != name {
+		s.Errorf("status %d, problem %q (%s; %v), want %d, %q", r.Status, r.Problem.Name(), r.Problem.Detail, r.Err, status, name)
+		return
+	}
+	if got := r.Header.Get("Fencing-Forwarded"); forwarded != "" && got != forwarded {
+		s.Errorf("Fencing-Forwarded: %q, want %q", got, forwarded)
+	}
+	if got := r.Header.Get("Fencing-Result"); result != "" && got != result {
+		s.Errorf("Fencing-Result: %q, want %q", got, result)
+	}
+}
+
+// ok sends a plain write and wants it done.
+func (s *site) ok(key string, token uint64) time.Duration {
+	s.Helper()
+	r := s.do(s.write(key, token, Plan{}))
+	s.wants(r, 200, "", "yes", "admitted")
+	return r.At
+}
+
+// restart starts the proxy again and returns when its process began.
+func (s *site) restart() time.Duration {
+	s.Helper()
+	at := s.h.Now()
+	if err := s.proxy.Start(); err != nil {
+		s.Fatal(err)
+	}
+	return at
+}
+
+// judge ends the site's proxy and holds all judges against what happened.
+func (s *site) judge() {
+	s.Helper()
+	s.proxy.Kill()
+	s.back.Close()
+	events := s.h.Events()
+	found := Verdict(events, s.lim)
+	for _, b := range found {
+		s.Error(b)
+	}
+	if len(found) > 0 {
+		s.keepHistory()
+	}
+}
+
+// keepHistory saves the history, once, where it outlives the test.
+func (s *site) keepHistory() {
+	s.Helper()
+	if s.kept {
+		return
+	}
+	s.kept = true
+	dir := os.Getenv("FENCEPROXY_TORTURE_OUT")
+	if dir == "" {
+		dir = os.TempDir()
+	}
+	path := filepath.Join(dir, fmt.Sprintf("history-%s-%d.ndjson", filepath.Base(s.Name()), time.Now().UnixNano()))
+	if err := Save(path, s.h.Events()); err != nil {
+		s.Error(err)
+		return
+	}
+	s.Logf("the history is in %s", path)
+}
