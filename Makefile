@@ -1,0 +1,63 @@
+# Everything that a developer runs. `make test` is the whole proof and needs no
+# more than Go and git on the machine: it installs the rest where it may.
+
+GO          ?= go
+STATICCHECK ?= honnef.co/go/tools/cmd/staticcheck@v0.8.2
+FUZZTIME    ?= 10s
+# One package at a time: some tests measure time, and all of them share the
+# machine.
+TESTFLAGS   ?= -race -p 1 -timeout 10m
+# The long form of the torture.
+WRITES ?= 1000000
+KILLS  ?= 200
+SEED   ?=
+ONLY   ?=
+
+.PHONY: test deps check unit scripts fuzz mutants torture bench build
+
+## test: all of it: deps, check, and every test under the race detector
+test: deps check
+	@# Building in parallel first: the tests then run one package at a time.
+	$(GO) build -race ./...
+	.ci/gotest $(TESTFLAGS) ./...
+
+## deps: install what the tests need beside Go and git, or say what is missing
+deps:
+	.ci/deps
+
+## check: format, vet for both systems, staticcheck
+check:
+	@out=$$(gofmt -l .) || exit 1; if [ -n "$$out" ]; then \
+		echo "gofmt -l: these files are not formatted, run gofmt -w on them:"; echo "$$out"; exit 1; fi
+	$(GO) vet ./...
+	GOOS=darwin CGO_ENABLED=0 $(GO) vet ./...
+	$(GO) run $(STATICCHECK) ./...
+
+## unit: the tests without the race detector, the binary and the torture
+unit:
+	.ci/gotest -timeout 5m $$($(GO) list ./... | grep -v -e /cmd/ -e /torture$$)
+
+## scripts: the tests over the real binary (scripts, nginx, the house)
+scripts: deps
+	.ci/gotest -timeout 5m ./cmd/...
+
+## fuzz: every fuzz target for FUZZTIME
+fuzz:
+	.ci/fuzz $(FUZZTIME)
+
+## mutants: each rule of the protocol taken out, its test has to fail (ONLY=A2)
+mutants:
+	$(GO) run ./proxy/torture/mutants $(if $(ONLY),-only $(ONLY))
+
+## torture: the long form (WRITES=, KILLS=, SEED=); the short one is in test
+torture:
+	FENCEPROXY_TORTURE_WRITES=$(WRITES) FENCEPROXY_TORTURE_KILLS=$(KILLS) $(if $(SEED),FENCEPROXY_TORTURE_SEED=$(SEED)) \
+		.ci/gotest -timeout 12h -v -run '^TestTorture$$' ./proxy/torture
+
+## bench: the Go benchmarks
+bench:
+	$(GO) test -run '^$$' -bench . -benchmem -p 1 ./...
+
+## build: the binary, ./fenceproxy
+build:
+	$(GO) build -o fenceproxy ./cmd/fenceproxy
