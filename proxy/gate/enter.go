@@ -253,7 +253,7 @@ func (t *Ticket) register() {
 			c.entry.durable.clear, c.entry.dirty, c.toClear = true, true, true
 		}
 	}
-	t.gate.inFlight.Add(1)
+	t.gate.open.Add(1)
 }
 
 // tellClear writes clear = t lazily, now that the drain is over (rule 6).

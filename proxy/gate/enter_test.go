@@ -207,7 +207,9 @@ func TestStop(t *testing.T) {
 	inTime(t, func(r *rig) {
 		w1 := r.start("w1", 1).mustBeSent()
 		w2 := r.start("w2", 2).mustWait()
+		r.startOn("known", time.Hour, on("known", 1)).mustBeSent().answer()
 		clean := r.stop()
+		r.startOn("known", time.Hour, on("known", 1)).mustFail(ErrStopping)
 		w2.mustFail(ErrStopping)
 		r.start("w2", 2).mustFail(ErrStopping)
 		r.startOn("o", time.Hour, on("o", 1)).mustFail(ErrStopping)
@@ -249,6 +251,23 @@ func TestSeveralKeysOneStale(t *testing.T) {
 		if _, ok := r.disk.records["a"]; ok {
 			t.Error("a refused write raised its other key")
 		}
+	})
+}
+
+// All keys are raised before one is drained: nobody lower gets in on the
+// second key while the first is waited for.
+func TestSeveralKeysRaisedBeforeDrain(t *testing.T) {
+	inTime(t, func(r *rig) {
+		old := r.startOn("a1", time.Hour, on("a", 1)).mustBeSent()
+		a2 := r.startOn("a2", time.Hour, on("a", 2)).mustWait() // a is on disk
+		ab := r.startOn("ab", time.Hour, on("a", 2), on("b", 2)).mustWait()
+		if r.disk.record("b").Highest != tok(2) {
+			t.Error("b is not raised")
+		}
+		r.startOn("b1", time.Hour, on("b", 1)).mustBeStale(false)
+		old.answer()
+		a2.mustBeSent().answer()
+		ab.mustBeSent().answer()
 	})
 }
 
@@ -301,7 +320,8 @@ func TestEviction(t *testing.T) {
 		r.opts.CachedMarks = 1
 		r.boot()
 		const keys = 3 * shards * restingKeys
-		held := r.start("held", 1).mustBeSent()
+		r.start("first", 1).mustBeSent().answer() // its entry rests
+		held := r.start("held", 1).mustBeSent()   // and is in use again
 		for i := range keys {
 			r.startOn("w", time.Hour, on(fmt.Sprint(i), 5)).mustBeSent().answer()
 		}

@@ -44,8 +44,8 @@ type Gate struct {
 	stopping      atomic.Bool
 	stop          chan struct{} // closed when stopping
 
-	inFlight  atomic.Int64 // tickets
-	unsettled atomic.Int64
+	open      atomic.Int64 // tickets in flight or unsettled
+	unsettled atomic.Int64 // those of them that are unsettled
 	waiting   atomic.Int64
 
 	idle chan struct{} // capacity 1: something may have become quiet

@@ -78,7 +78,8 @@ func (g *Gate) Status(key tokenstore.Key, recorded bool) Status {
 
 // Counts tells how many writes are in flight, unsettled and waiting.
 func (g *Gate) Counts() Counts {
-	c := Counts{InFlight: g.inFlight.Load(), Unsettled: g.unsettled.Load(), Waiting: g.waiting.Load(), Quarantine: g.quarantine.Load()}
+	lost := g.unsettled.Load()
+	c := Counts{InFlight: max(0, g.open.Load()-lost), Unsettled: lost, Waiting: g.waiting.Load(), Quarantine: g.quarantine.Load()}
 	for i := range g.table.shard {
 		s := &g.table.shard[i]
 		s.mu.Lock()

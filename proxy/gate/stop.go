@@ -5,14 +5,17 @@ import "context"
 // Stop ends the admission of writes: those that wait get ErrStopping, those
 // in flight go on (rule 12). It may be called more than once.
 func (g *Gate) Stop() {
-	if g.stopping.Swap(true) {
-		return
-	}
-	// Whoever looked before the flag was set has registered once its lock was
-	// ours: after this loop the counts only fall.
+	// Under every key's lock, so that no write is between its decision and its
+	// registration: from here on the counts only fall.
 	for i := range g.table.shard {
 		g.table.shard[i].mu.Lock()
-		g.table.shard[i].mu.Unlock() //nolint:staticcheck // the empty section is the barrier
+	}
+	before := g.stopping.Swap(true)
+	for i := range g.table.shard {
+		g.table.shard[i].mu.Unlock()
+	}
+	if before {
+		return
 	}
 	close(g.stop)
 	g.done.Wait()
@@ -23,7 +26,7 @@ func (g *Gate) Stop() {
 // and no quarantine runs (F2, F3). Only then the store may be closed as
 // clean. It returns ctx's error when that ends first.
 func (g *Gate) Idle(ctx context.Context) error {
-	for g.inFlight.Load() != 0 || g.unsettled.Load() != 0 || g.quarantine.Load() {
+	for g.open.Load() != 0 || g.quarantine.Load() {
 		select {
 		case <-g.idle:
 		case <-ctx.Done():

@@ -150,6 +150,24 @@ func TestStoryF2(t *testing.T) {
 	})
 }
 
+// F2 once more, with nothing in flight at the stop.
+func TestStoryF2Unsettled(t *testing.T) {
+	inTime(t, func(r *rig) {
+		w1 := r.start("w1", 1).mustBeSent()
+		w1.lose()
+		stopped := r.stop()
+		after(settle - time.Millisecond)
+		if stopped.Load() {
+			t.Error("a clean stop with w1 unsettled")
+		}
+		w1.land()
+		after(time.Millisecond)
+		if !stopped.Load() {
+			t.Error("everything is over, and no clean stop")
+		}
+	})
+}
+
 // F3: no clean stop while a quarantine runs.
 func TestStoryF3(t *testing.T) {
 	inTime(t, func(r *rig) {

@@ -139,9 +139,7 @@ func (t *Ticket) Unsettle(why string) {
 		return
 	}
 	t.phase, t.lost = unsettled, &lost{until: time.Now().Add(t.settle), why: why}
-	// In this order: at no moment does Idle find the write in neither count (F2).
 	t.gate.unsettled.Add(1)
-	t.gate.inFlight.Add(-1)
 	time.AfterFunc(t.settle, t.settled)
 }
 
@@ -157,9 +155,8 @@ func (t *Ticket) settled() {
 
 // finish takes the write off its keys, wakes who waited for it, and unlocks.
 func (t *Ticket) finish() {
-	count := &t.gate.inFlight
 	if t.phase == unsettled {
-		count = &t.gate.unsettled
+		t.gate.unsettled.Add(-1)
 	}
 	t.phase = over
 	for i := range t.claims {
@@ -174,7 +171,7 @@ func (t *Ticket) finish() {
 	if t.grant != nil {
 		t.grant.Release()
 	}
-	if count.Add(-1) == 0 && t.gate.stopping.Load() {
+	if t.gate.open.Add(-1) == 0 && t.gate.stopping.Load() {
 		t.gate.quiet()
 	}
 }
