@@ -9,22 +9,30 @@ import (
 	"testing"
 )
 
-func TestParseDecimal(t *testing.T) {
-	good := map[string]uint64{
-		"0": 0, "7": 7, "007": 7, "18446744073709551615": math.MaxUint64, "00000000000000000001": 1,
-	}
-	for text, want := range good {
-		if got, err := Decimal.Parse(text); err != nil || got != (Token{Major: want}) {
-			t.Errorf("%q: %v, %v", text, got, err)
+func TestParse(t *testing.T) {
+	type row map[string]Token
+	for format, good := range map[Format]row{
+		Decimal: {"0": {}, "7": {Major: 7}, "007": {Major: 7}, "18446744073709551615": {Major: math.MaxUint64}, "00000000000000000001": {Major: 1}, "100000001": {Major: 100000001}},
+		Hex:     {"0": {}, "0x0": {}, "1f": {Major: 31}, "0x1F": {Major: 31}, "ffffffffffffffff": {Major: math.MaxUint64}, "0x00000000000000ab": {Major: 171}, "100000001": {Major: 0x100000001}},
+		Composite: {"1.2": {Major: 1, Minor: 2}, "1:2": {Major: 1, Minor: 2}, "1-2": {Major: 1, Minor: 2}, "007.0": {Major: 7},
+			"18446744073709551615.18446744073709551615": {Major: math.MaxUint64, Minor: math.MaxUint64}},
+	} {
+		for text, want := range good {
+			if got, err := format.Parse(text); err != nil || got != want {
+				t.Errorf("%v %q: %v, %v", format, text, got, err)
+			}
 		}
 	}
-	bad := []string{
-		"", " ", "-1", "+1", "1 ", " 1", "1 2", "1,2", "1.0", "1e3", "0x1", "1_000", "\u0661", "１", "1\x00",
-		"18446744073709551616", "99999999999999999999", "000000000000000000001",
-	}
-	for _, text := range bad {
-		if got, err := Decimal.Parse(text); !errors.Is(err, ErrMalformed) {
-			t.Errorf("%q: %v, %v, want ErrMalformed", text, got, err)
+	for format, bad := range map[Format][]string{
+		Decimal: {"", " ", "-1", "+1", "1 ", " 1", "1 2", "1,2", "1.0", "1e3", "0x1", "1_000", "\u0661", "１", "1\x00",
+			"18446744073709551616", "99999999999999999999", "000000000000000000001", "1/2"},
+		Hex:       {"", "0x", "x1", "0X1", "0x0x1", "-1", "1 ", "1g", "10000000000000000", "0x00000000000000000", "1.2", "1/2"},
+		Composite: {"", "1", ".", "1.", ".2", "1.2.3", "1.-2", "1..2", "1,2", "1. 2", "0x1.2", "18446744073709551616.1", "1.18446744073709551616", "1/2.3"},
+	} {
+		for _, text := range bad {
+			if got, err := format.Parse(text); !errors.Is(err, ErrMalformed) {
+				t.Errorf("%v %q: %v, %v, want ErrMalformed", format, text, got, err)
+			}
 		}
 	}
 }
@@ -63,43 +71,64 @@ func TestTokenOrder(t *testing.T) {
 }
 
 func TestPrint(t *testing.T) {
-	for want, tok := range map[string]Token{"0": {}, "120": {Major: 120}, "3/120": {Epoch: 3, Major: 120}, "5.7": {Major: 5, Minor: 7}} {
-		if got := Decimal.Print(tok); got != want {
-			t.Errorf("%#v prints as %s, want %s", tok, got, want)
+	for _, tt := range []struct {
+		format Format
+		token  Token
+		want   string
+	}{
+		{Decimal, Token{}, "0"}, {Decimal, Token{Major: 120}, "120"}, {Decimal, Token{Epoch: 3, Major: 120}, "3/120"},
+		{Hex, Token{Major: 31}, "0x1f"}, {Hex, Token{Epoch: 1}, "1/0x0"},
+		{Composite, Token{Major: 5}, "5.0"}, {Composite, Token{Epoch: 2, Major: 5, Minor: 7}, "2/5.7"},
+	} {
+		if got := tt.format.Print(tt.token); got != tt.want {
+			t.Errorf("%v %#v prints as %s, want %s", tt.format, tt.token, got, tt.want)
+		}
+		if back, err := tt.format.ParseMark(tt.want); err != nil || back != tt.token {
+			t.Errorf("%v %s reads as %v, %v", tt.format, tt.want, back, err)
+		}
+	}
+	for _, bad := range []string{"/1", "1/", "-1/1", "1/2/3", "18446744073709551616/1", "x/1"} {
+		if got, err := Decimal.ParseMark(bad); !errors.Is(err, ErrMalformed) {
+			t.Errorf("%q: %v, %v", bad, got, err)
 		}
 	}
 }
 
-var tokenSeeds = []string{"0", "007", "18446744073709551615", "18446744073709551616", "", "-1", "1 2", "1\r\n 2", "\u0661", strings.Repeat("9", 20)}
+var tokenSeeds = []string{"0", "007", "18446744073709551615", "18446744073709551616", "", "-1", "1 2", "1\r\n 2", "\u0661", strings.Repeat("9", 20),
+	"0x1F", "1.2", "3:4", "5-6", "1/2", "1/0xab", "9/1.2", "0x"}
 
-// FuzzDecimal: what is parsed prints in one form, which parses to the same
-// token; and nothing but digits parses.
-func FuzzDecimal(f *testing.F) {
+// FuzzToken: what is parsed prints in one form, which parses to the same
+// token, a fixed point; and nothing but digits and separators parses.
+func FuzzToken(f *testing.F) {
 	for _, s := range tokenSeeds {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		tok, err := Decimal.Parse(text)
-		if err != nil {
-			if !errors.Is(err, ErrMalformed) {
-				t.Errorf("%q: %v", text, err)
+		for _, format := range Formats {
+			for _, parse := range []func(string) (Token, error){format.Parse, format.ParseMark} {
+				tok, err := parse(text)
+				if err != nil {
+					if !errors.Is(err, ErrMalformed) {
+						t.Errorf("%v %q: %v", format, text, err)
+					}
+					continue
+				}
+				if strings.Trim(text, "0123456789abcdefABCDEFx.:-/") != "" || len(text) > 62 {
+					t.Errorf("%v %q parses to %v", format, text, tok)
+				}
+				printed := format.Print(tok)
+				back, err := format.ParseMark(printed)
+				if err != nil || back != tok || format.Print(back) != printed {
+					t.Errorf("%v %q parses to %v, prints as %q, which parses to %v, %v", format, text, tok, printed, back, err)
+				}
 			}
-			return
-		}
-		if strings.Trim(text, "0123456789") != "" || len(text) == 0 || len(text) > 20 {
-			t.Errorf("%q parses to %v", text, tok)
-		}
-		printed := Decimal.Print(tok)
-		back, err := Decimal.Parse(printed)
-		if err != nil || back != tok || Decimal.Print(back) != printed {
-			t.Errorf("%q parses to %v, prints as %q, which parses to %v, %v", text, tok, printed, back, err)
 		}
 	})
 }
 
 func TestFuzzSeeds(t *testing.T) {
 	if len(tokenSeeds) == 0 {
-		t.Error("FuzzDecimal has no seeds")
+		t.Error("FuzzToken has no seeds")
 	}
 }
 
