@@ -23,6 +23,9 @@ type Request struct {
 	Settle time.Duration
 	// Since is when the request came, as Status tells it.
 	Since time.Time
+	// Read says that the request writes nothing: it is checked, raises and
+	// drains like a write, and holds nothing once it is admitted.
+	Read bool
 }
 
 // Enter waits until the write may be sent and registers it as in flight, in
@@ -34,11 +37,11 @@ type Request struct {
 // that has begun goes on, since others may wait for it.
 func (g *Gate) Enter(ctx context.Context, r Request, t *Ticket) error {
 	t.prepare(g, r.Claims)
-	t.settle, t.since = r.Settle, r.Since.UnixNano()
+	t.settle, t.since, t.read = r.Settle, r.Since.UnixNano(), r.Read
 	t.lock()
 	t.attach()
 	if v, _ := t.decide(); v == admit && !g.stopping.Load() && g.sole {
-		t.register()
+		t.register(true)
 		t.unlock()
 		t.tellClear()
 		return nil
@@ -59,6 +62,9 @@ func (g *Gate) enterSlowly(ctx context.Context, patience time.Duration, t *Ticke
 	if err != nil {
 		t.leave()
 		return err
+	}
+	if t.read && t.grant != nil {
+		t.grant.Release()
 	}
 	t.tellClear()
 	return nil
@@ -81,41 +87,47 @@ func (g *Gate) pass(ctx context.Context, t *Ticket) error {
 			return err
 		}
 		switch v {
-		case load:
-			t.unlock()
-			err = g.load(ctx, t)
-		case raise:
-			marks := t.lift()
-			t.unlock()
-			if len(marks) == 0 { // others are at it
-				err = t.await(ctx, v, c)
-				break
-			}
-			err = g.raise(ctx, t, marks, true)
-		case pending:
-			// A raise that failed left its token in memory: it counts, so this
-			// write puts it on the disk before it is told that it is stale.
-			marks := c.repeat()
-			t.unlock()
-			if len(marks) == 0 {
-				err = t.await(ctx, v, c)
-				break
-			}
-			err = g.raise(ctx, t, marks, false)
-		case drain:
-			t.unlock()
-			err = t.await(ctx, v, c)
-		default: // admit: durable, drained, not stopping, the highest (rule 8)
+		case admit: // durable, drained, not stopping, the highest (rule 8)
 			if err = t.mayRegister(ctx); err == nil {
-				t.register()
+				t.register(true)
 			}
 			t.unlock()
 			return err
+		case drain:
+			t.unlock()
+			err = t.await(ctx, v, c)
+		default:
+			err = g.record(ctx, t, v, c)
 		}
 		if err != nil {
 			return err
 		}
 	}
+}
+
+// record does what the disk is needed for: it reads the records, or puts the
+// ticket's tokens there, or waits for others who do. The locks are held, and
+// record gives them back.
+func (g *Gate) record(ctx context.Context, t *Ticket, v verdict, c *claim) error {
+	var marks []tokenstore.Mark
+	switch v {
+	case raise:
+		marks = t.lift()
+	case pending:
+		// A raise that failed left its token in memory: it counts, so this
+		// write puts it on the disk before it is told that it is stale.
+		marks = c.repeat()
+	}
+	t.unlock()
+	switch {
+	case v == load:
+		return g.load(ctx, t)
+	case v != raise && v != pending:
+		return nil
+	case len(marks) == 0: // others are at it
+		return t.await(ctx, v, c)
+	}
+	return g.raise(ctx, t, marks, v == raise)
 }
 
 // mayRegister looks, last of all, for what is not in the keys' state: a
@@ -160,8 +172,11 @@ func (t *Ticket) decide() (verdict, *claim) {
 	worst, at := admit, &t.claims[0]
 	for i := range t.claims {
 		c := &t.claims[i]
-		v := c.entry.decide(c.Token, t.gate.quarantined(c))
-		if !t.gate.sole && t.grant == nil && (v == admit || v == drain) {
+		v := admit
+		if !c.Tokenless {
+			v = c.entry.decide(c.Token, c.Holder, t.gate.heldBy(c))
+		}
+		if !t.gate.sole && t.grant == nil && !c.Tokenless && (v == admit || v == drain) {
 			v = raise // a shared store admits nothing without a grant (R2)
 		}
 		if v > worst {
@@ -173,7 +188,11 @@ func (t *Ticket) decide() (verdict, *claim) {
 
 // refusal is the error that ends the ticket now, if any. The locks are held.
 func (t *Ticket) refusal(v verdict, c *claim) error {
-	if v != stale {
+	switch v {
+	case stale:
+	case collision:
+		return &tokenstore.CollisionError{Key: c.Key, Token: c.Token, Holder: c.Holder, Current: c.entry.durable.holder}
+	default:
 		return nil
 	}
 	return &StaleError{Key: c.Key, Token: c.Token, Highest: c.entry.durable.token, Overtaken: t.queue != nil}
@@ -197,37 +216,47 @@ func (t *Ticket) mayWait() error {
 			}
 		}
 	}
-	if n := g.waiting.Add(1); g.opts.MaxWaiting > 0 && n > int64(g.opts.MaxWaiting) {
-		g.waiting.Add(-1)
+	if limit := g.opts.MaxWaiting; limit > 0 && g.waiting.Load() >= int64(limit) {
 		return ErrOverloaded
 	}
+	t.enqueue()
+	return nil
+}
+
+// enqueue puts the ticket among the waiters of its keys. The locks are held.
+func (t *Ticket) enqueue() {
+	t.gate.waiting.Add(1)
 	t.queue = &queue{woken: make(chan struct{}, 1)}
 	for i := range t.claims {
 		c := &t.claims[i]
 		c.entry.waiters = append(c.entry.waiters, c)
 	}
-	return nil
 }
 
-// unqueue takes the ticket's claims from the waiters again. The entries are
-// held still: by the registration, or until leave.
+// unqueue takes the ticket from the waiters again, if it is among them. The
+// entries are held still: by the registration, or until leave.
 func (t *Ticket) unqueue() {
 	if t.queue == nil {
 		return
 	}
 	t.lock()
+	t.dequeue()
+	t.unlock()
+}
+
+// dequeue is unqueue with the locks held; the second call does nothing.
+func (t *Ticket) dequeue() {
+	if t.queue == nil || t.queue.left {
+		return
+	}
+	t.queue.left = true
+	t.gate.waiting.Add(-1)
 	for i := range t.claims {
-		c := &t.claims[i]
-		if c.entry == nil {
-			continue
-		}
-		ws := c.entry.waiters
-		if at := slices.Index(ws, c); at >= 0 {
-			c.entry.waiters = slices.Delete(ws, at, at+1)
+		e, c := t.claims[i].entry, &t.claims[i]
+		if at := slices.Index(e.waiters, c); at >= 0 {
+			e.waiters = slices.Delete(e.waiters, at, at+1)
 		}
 	}
-	t.unlock()
-	t.gate.waiting.Add(-1)
 }
 
 // leave ends a ticket that was not admitted.
@@ -242,14 +271,21 @@ func (t *Ticket) leave() {
 }
 
 // register counts the write in on all its keys. The locks are held, and the
-// decision was taken under them: one atomic step (C, C2).
-func (t *Ticket) register() {
+// decision was taken under them: one atomic step (C, C2). drained says that
+// every lower write is over, so that the records may say clear (rule 6).
+func (t *Ticket) register(drained bool) {
+	if t.read {
+		t.phase = over
+		t.dequeue()
+		t.detach()
+		return
+	}
 	t.phase = inFlight
 	for i := range t.claims {
 		c := &t.claims[i]
-		c.entry.register(c.Token)
+		c.entry.register(c.Token, c.Tokenless)
 		c.entry.link(c)
-		if !c.entry.durable.clear {
+		if drained && !c.Suspect && !c.Tokenless && !c.entry.durable.clear {
 			c.entry.durable.clear, c.entry.dirty, c.toClear = true, true, true
 		}
 	}
@@ -291,12 +327,12 @@ func (t *Ticket) retryAfter() time.Duration {
 	var last time.Time
 	for i := range t.claims {
 		c := &t.claims[i]
-		if t.gate.quarantined(c) && t.gate.quarantineEnd.After(last) {
+		if t.gate.heldBy(c) != quarantineNone && t.gate.quarantineEnd.After(last) {
 			last = t.gate.quarantineEnd
 		}
 		for o := c.entry.registered; o != nil; o = o.next {
 			switch {
-			case !o.Token.Less(c.Token):
+			case !o.Tokenless && !o.Token.Less(c.Token):
 			case o.ticket.phase == inFlight:
 				return 0
 			case o.ticket.lost.until.After(last):

@@ -8,8 +8,8 @@ import (
 	"github.com/fenceproxy/fenceproxy/tokenstore"
 )
 
-// Why a write is not admitted, beside a *StaleError, a *DrainTimeoutError, a
-// *tokenstore.CollisionError, and errors that wrap tokenstore.ErrUnavailable.
+// Why a write is not admitted, beside a *StaleError, an *ImplausibleError, a
+// *DrainTimeoutError, a *tokenstore.CollisionError, and errors that wrap tokenstore.ErrUnavailable.
 // In every case nothing was sent.
 var (
 	// ErrOverloaded: too many writes wait, on the key or in all. The token was
@@ -36,6 +36,17 @@ func (e *StaleError) Error() string {
 		return fmt.Sprintf("key %s: token %s was overtaken by %s while it waited", e.Key, e.Token, e.Highest)
 	}
 	return fmt.Sprintf("key %s: token %s is stale, the highest is %s", e.Key, e.Token, e.Highest)
+}
+
+// ImplausibleError refuses a token that is too far above the highest on disk.
+type ImplausibleError struct {
+	Key     tokenstore.Key
+	Token   tokenstore.Token
+	Highest tokenstore.Token
+}
+
+func (e *ImplausibleError) Error() string {
+	return fmt.Sprintf("key %s: token %s is implausible, the highest is %s", e.Key, e.Token, e.Highest)
 }
 
 // DrainTimeoutError ends the wait for older writes (rule 7). The token counts

@@ -78,8 +78,8 @@ func New(store tokenstore.Store, o Options) (*Gate, error) {
 	return g, nil
 }
 
-// Check is the early refusal of rule 4: it returns a *StaleError for a claim
-// that is lower than the highest on disk, an error that wraps
+// Check is the early refusal of rule 4: it returns the error of a claim that
+// is implausible, stale or a collision by what is on disk, an error that wraps
 // tokenstore.ErrUnavailable when the store does not answer, and nil for
 // everything else. It admits nothing and raises nothing.
 func (g *Gate) Check(ctx context.Context, claims []Claim) error {
@@ -92,7 +92,10 @@ func (g *Gate) Check(ctx context.Context, claims []Claim) error {
 	for {
 		t.lock()
 		v, c := t.decide()
-		err := t.refusal(v, c)
+		err := t.implausible()
+		if err == nil {
+			err = t.refusal(v, c)
+		}
 		t.unlock()
 		if v != load {
 			return err
@@ -101,6 +104,21 @@ func (g *Gate) Check(ctx context.Context, claims []Claim) error {
 			return err
 		}
 	}
+}
+
+// implausible looks for a token that is too far above the highest on disk.
+// Highest only grows, so that no later look could find what this one did not.
+// A key without a record, and a higher epoch, may begin anywhere. The locks
+// are held.
+func (t *Ticket) implausible() error {
+	for i := range t.claims {
+		c := &t.claims[i]
+		d := &c.entry.durable
+		if c.MaxJump > 0 && d.exists && c.Token.Epoch == d.token.Epoch && c.Token.Major > d.token.Major && c.Token.Major-d.token.Major > c.MaxJump {
+			return &ImplausibleError{Key: c.Key, Token: c.Token, Highest: d.token}
+		}
+	}
+	return nil
 }
 
 // endQuarantine lets the writes go on that waited for those of before the
@@ -123,10 +141,17 @@ func (g *Gate) wakeAll() {
 	}
 }
 
-// quarantined reports whether the quarantine holds the key of c. The key's
-// lock is held.
-func (g *Gate) quarantined(c *claim) bool {
-	return g.quarantine.Load() && (!c.entry.durable.fresh || c.Suspect)
+// heldBy tells what quarantine holds the key of c. The key's lock is held.
+func (g *Gate) heldBy(c *claim) quarantine {
+	switch {
+	case !g.quarantine.Load():
+		return quarantineNone
+	case c.Suspect:
+		return quarantineAll
+	case c.entry.durable.fresh:
+		return quarantineNone
+	}
+	return quarantineUnclear
 }
 
 // follow takes over what other proxies raise, until the gate stops for good.
@@ -151,7 +176,7 @@ func (g *Gate) raisedElsewhere(m tokenstore.Mark) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if e := s.active[m.Key]; e != nil {
-		e.recorded(m.Token, false)
+		e.recorded(m.Token, false, m.Holder)
 		e.wake()
 		return
 	}

@@ -39,11 +39,16 @@ func (t *Ticket) lift() (marks []tokenstore.Mark) {
 	for i := range t.claims {
 		c := &t.claims[i]
 		e := c.entry
-		e.state.lift(c.Token)
-		if t.gate.sole && (e.durable.is(c.Token) || e.underway(c.Token)) {
+		if c.Tokenless {
 			continue
 		}
-		marks = append(marks, c.mark())
+		e.state.lift(c.Token)
+		if t.gate.sole && (e.underway(c.Token) || e.durable.is(c.Token) && (c.Holder == "" || e.durable.holder != "")) {
+			continue
+		}
+		m := c.mark()
+		m.Holder = c.Holder
+		marks = append(marks, m)
 	}
 	return marks
 }
@@ -63,7 +68,7 @@ func (c *claim) repeat() []tokenstore.Mark {
 func (c *claim) mark() tokenstore.Mark {
 	e := c.entry
 	e.startRaise()
-	return tokenstore.Mark{Key: c.Key, Token: e.high, Clear: e.drained() && !c.ticket.gate.quarantined(c)}
+	return tokenstore.Mark{Key: c.Key, Token: e.high, Clear: e.drained() && !c.Suspect && c.ticket.gate.heldBy(c) == quarantineNone}
 }
 
 // raise records the marks, in one step, and tells who waits on their keys.
@@ -110,14 +115,17 @@ func (c *claim) raised(m tokenstore.Mark, err error) {
 	stale, collision := (*tokenstore.StaleError)(nil), (*tokenstore.CollisionError)(nil)
 	switch {
 	case err == nil:
-		e.recorded(m.Token, m.Clear)
+		e.recorded(m.Token, m.Clear, m.Holder)
 	case errors.As(err, &stale):
 		// Nothing of the marks was recorded. Others who waited for one of them
 		// try for themselves.
 		if stale.Key == m.Key {
-			e.recorded(stale.Highest, false)
+			e.recorded(stale.Highest, false, "")
 		}
 	case errors.As(err, &collision):
+		if collision.Key == m.Key {
+			e.recorded(collision.Token, false, collision.Current)
+		}
 	default:
 		// Nobody knows what is on the disk: nobody is told "stale" (rule 4).
 		for _, w := range e.waiters {
@@ -131,11 +139,11 @@ func (c *claim) raised(m tokenstore.Mark, err error) {
 
 // recorded notes that token is on the disk for the entry's key, and passes
 // the writes in flight with a lower one. The lock is held.
-func (e *entry) recorded(token tokenstore.Token, clear bool) {
-	e.record(token, clear)
+func (e *entry) recorded(token tokenstore.Token, clear bool, holder string) {
+	e.record(token, clear, holder)
 	e.dirty = true
 	for c := e.registered; c != nil; c = c.next {
-		if c.Token.Less(token) {
+		if c.Tokenless || c.Token.Less(token) {
 			c.ticket.pass()
 		}
 	}

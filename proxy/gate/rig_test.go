@@ -69,18 +69,14 @@ func (d *disk) Acquire(ctx context.Context, marks []tokenstore.Mark) (tokenstore
 		return nil, d.fail
 	}
 	for _, m := range marks {
-		if rec, ok := d.records[m.Key]; ok && m.Token.Less(rec.Highest) {
-			return nil, &tokenstore.StaleError{Key: m.Key, Token: m.Token, Highest: rec.Highest}
+		rec, ok := d.records[m.Key]
+		if _, _, err := rec.Raise(ok, m, time.Now()); err != nil {
+			return nil, err
 		}
 	}
 	for _, m := range marks {
 		rec, ok := d.records[m.Key]
-		if ok && rec.Highest == m.Token {
-			rec.Clear = rec.Clear || m.Clear
-		} else {
-			rec = tokenstore.Record{Highest: m.Token, Clear: m.Clear}
-		}
-		d.records[m.Key] = rec
+		d.records[m.Key], _, _ = rec.Raise(ok, m, time.Now())
 	}
 	if holdAnswer != nil {
 		d.mu.Unlock()
@@ -208,6 +204,23 @@ func (r *rig) crash() {
 	synctest.Wait()
 }
 
+// observe is startOn for a rule that only looks on.
+func (r *rig) observe(name string, claims ...Claim) *write {
+	r.Helper()
+	return r.arrive(name, func(ctx context.Context, w *write) (err error) {
+		w.would, err = w.gate.Observe(ctx, Request{Claims: claims, DrainTimeout: time.Hour, Settle: settle}, &w.ticket)
+		return err
+	}, claims)
+}
+
+// read is startOn for a request that writes nothing.
+func (r *rig) read(name string, claims ...Claim) *write {
+	r.Helper()
+	return r.arrive(name, func(ctx context.Context, w *write) error {
+		return w.gate.Enter(ctx, Request{Claims: claims, DrainTimeout: time.Hour, Settle: settle, Read: true}, &w.ticket)
+	}, claims)
+}
+
 // write is one write and what became of it.
 type write struct {
 	r      *rig
@@ -219,6 +232,7 @@ type write struct {
 	result chan error
 
 	err    error
+	would  error // of observe
 	done   bool
 	sent   bool // passed the gate of a living process
 	landed bool
@@ -248,12 +262,19 @@ func (r *rig) start(name string, n uint64) *write {
 
 func (r *rig) startOn(name string, patience time.Duration, claims ...Claim) *write {
 	r.Helper()
+	return r.arrive(name, func(ctx context.Context, w *write) error {
+		return w.gate.Enter(ctx, Request{Claims: claims, DrainTimeout: patience, Settle: settle}, &w.ticket)
+	}, claims)
+}
+
+func (r *rig) arrive(name string, enter func(context.Context, *write) error, claims []Claim) *write {
+	r.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	w := &write{r: r, gate: r.gate, name: name, claims: claims, leave: cancel, result: make(chan error, 1)}
 	r.writes = append(r.writes, w)
 	go func() {
 		defer cancel()
-		w.result <- w.gate.Enter(ctx, Request{Claims: claims, DrainTimeout: patience, Settle: settle}, &w.ticket)
+		w.result <- enter(ctx, w)
 	}()
 	synctest.Wait()
 	return w.look()

@@ -8,6 +8,7 @@ type mark struct {
 	token  tokenstore.Token // highest; of no meaning while there is no record
 	exists bool             // there is a record
 	clear  bool             // the record says that every lower write was over
+	holder string           // of token, where one is on record
 	fresh  bool             // there was no record when this life of the proxy first looked
 }
 
@@ -36,20 +37,22 @@ type state struct {
 type verdict uint8
 
 const (
-	admit   verdict = iota // durable, drained, the highest: register it
-	drain                  // wait: an older write is not over, or a quarantine runs (rule 7)
-	raise                  // its token is not on the disk yet (rules 5 and 6)
-	pending                // a higher token is not on the disk yet (rule 4)
-	stale                  // a higher token is on the disk (rules 4 and 8)
-	load                   // the record has not been read
+	admit     verdict = iota // durable, drained, the highest: register it
+	drain                    // wait: an older write is not over, or a quarantine runs (rule 7)
+	raise                    // its token, or its holder, is not on the disk yet (rules 5 and 6)
+	pending                  // a higher token is not on the disk yet (rule 4)
+	collision                // its token is another holder's, on the disk (rules 6 and 8)
+	stale                    // a higher token is on the disk (rules 4 and 8)
+	load                     // the record has not been read
 )
 
-// decide says what a write with token t has to do next. quarantined says
-// that the key's quarantine runs.
+// decide says what a write with token t of holder has to do next; an empty
+// holder collides with nobody. quarantine says what holds the key after a
+// crash.
 //
 // The same function serves the early refusal of rule 4 and the decision that
 // counts, rule 8: every answer but admit sends the write back here later.
-func (s *state) decide(t tokenstore.Token, quarantined bool) verdict {
+func (s *state) decide(t tokenstore.Token, holder string, q quarantine) verdict {
 	switch {
 	case !s.loaded:
 		return load
@@ -61,10 +64,14 @@ func (s *state) decide(t tokenstore.Token, quarantined bool) verdict {
 	case !s.durable.is(t):
 		// Equal tokens too: the first one's raise may not be on disk (A, A2).
 		return raise
+	case holder != "" && s.durable.holder == "":
+		return raise // or a second holder could share the token
+	case holder != "" && s.durable.holder != holder:
+		return collision
 	case s.older > 0:
 		// Equal tokens too: the first one may still be waiting (B, B2).
 		return drain
-	case quarantined && !s.durable.clear:
+	case q == quarantineAll || q == quarantineUnclear && !s.durable.clear:
 		// What was in flight at the crash may carry any token up to the one on
 		// record (Q, E). Only where the record says that nothing lower was,
 		// the holder of that very token goes on.
@@ -73,6 +80,15 @@ func (s *state) decide(t tokenstore.Token, quarantined bool) verdict {
 		return admit
 	}
 }
+
+// quarantine is what holds a key after a crash (rule 3).
+type quarantine uint8
+
+const (
+	quarantineNone    quarantine = iota
+	quarantineUnclear            // all but the highest token of a record that says clear
+	quarantineAll                // every write: the record does not tell of all that was in flight
+)
 
 // overtaken reports whether a token above t was seen, durable or not.
 func (s *state) overtaken(t tokenstore.Token) bool { return s.hasHigh && t.Less(s.high) }
@@ -85,19 +101,22 @@ func (s *state) fill(rec tokenstore.Record, ok bool) {
 		s.durable.fresh = !ok
 	}
 	if ok {
-		s.record(rec.Highest, rec.Clear)
+		s.record(rec.Highest, rec.Clear, rec.Holder)
 	}
 }
 
 // record notes that token is on disk. It never lowers anything (H).
-func (s *state) record(token tokenstore.Token, clear bool) {
+func (s *state) record(token tokenstore.Token, clear bool, holder string) {
 	s.loaded = true
 	switch {
 	case s.durable.above(token):
 	case s.durable.is(token):
 		s.durable.clear = s.durable.clear || clear
+		if s.durable.holder == "" {
+			s.durable.holder = holder
+		}
 	default:
-		s.durable.token, s.durable.exists, s.durable.clear = token, true, clear
+		s.durable.token, s.durable.exists, s.durable.clear, s.durable.holder = token, true, clear, holder
 	}
 	s.lift(token)
 }
@@ -133,19 +152,20 @@ func (s *state) endRaise(token tokenstore.Token) {
 // a raise to high may carry clear, unless a quarantine runs (rule 6).
 func (s *state) drained() bool { return s.older == 0 }
 
-// register counts a write with token t in (rule 8).
-func (s *state) register(t tokenstore.Token) {
-	if s.overtaken(t) {
+// register counts a write in (rule 8). older says that it has no token and
+// counts as older than every token.
+func (s *state) register(t tokenstore.Token, older bool) {
+	if older || s.overtaken(t) {
 		s.older++
 	} else {
 		s.current++
 	}
 }
 
-// unregister counts a write with token t out, and reports whether it was the
-// last one that a raise waited for.
-func (s *state) unregister(t tokenstore.Token) bool {
-	if !s.overtaken(t) {
+// unregister counts a write out, and reports whether it was the last one that
+// a raise waited for.
+func (s *state) unregister(t tokenstore.Token, older bool) bool {
+	if !older && !s.overtaken(t) {
 		s.current--
 		return false
 	}
@@ -153,8 +173,8 @@ func (s *state) unregister(t tokenstore.Token) bool {
 	return s.older == 0
 }
 
-// settled reports whether nothing holds the key's state in memory: what is
-// known of it can be read from the store again.
+// copy returns what may stay in memory of a key that nobody holds; ok is false
+// where that is not all that is known of it.
 func (s *state) copy() (m mark, ok bool) {
 	return s.durable, s.loaded && (!s.hasHigh || s.durable.is(s.high))
 }

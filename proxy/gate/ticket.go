@@ -11,10 +11,21 @@ import (
 type Claim struct {
 	Key   tokenstore.Key
 	Token tokenstore.Token
-	// Suspect says that the key's marks may stand under another key, because
-	// its rule was changed: after a crash it is quarantined even without a
-	// record.
+	// Holder, when not empty, is who holds the token: an equal one of another
+	// holder is refused.
+	Holder string
+	// Tokenless says that the write carries no token and may pass without: it
+	// counts as older than every token, and is refused by none. Token is of no
+	// meaning then.
+	Tokenless bool
+	// Suspect says that what is recorded of the key does not tell of every
+	// write that may be in flight: its rule was changed, or lets writes pass
+	// without a token. After a crash all its writes wait for the quarantine,
+	// and its record never says clear.
 	Suspect bool
+	// MaxJump, above 0, is how far the Major of Token may be above the one on
+	// disk. Only Check looks at it.
+	MaxJump uint64
 }
 
 // Ticket is one write at the gate: first asking, then, once Enter returned
@@ -28,6 +39,7 @@ type Ticket struct {
 	settle time.Duration
 	since  int64 // Unix time in nanoseconds
 
+	read  bool  // holds nothing once it is admitted
 	phase phase // guarded by the locks of the shards of all claims: changed under all, read under any
 	lost  *lost // set with phase unsettled
 
@@ -42,6 +54,7 @@ type Ticket struct {
 // queue is what a ticket needs to wait.
 type queue struct {
 	woken   chan struct{} // capacity 1
+	left    bool          // it waits no more; guarded like Ticket.phase
 	mu      sync.Mutex    // guards failure; taken last
 	failure error         // the raise that the ticket waited for failed
 	waited  Waited
@@ -162,7 +175,7 @@ func (t *Ticket) finish() {
 	for i := range t.claims {
 		c := &t.claims[i]
 		c.entry.unlink(c)
-		if c.entry.unregister(c.Token) {
+		if c.entry.unregister(c.Token, c.Tokenless) {
 			c.entry.wake()
 		}
 	}
