@@ -156,11 +156,11 @@ func (t *Ticket) prepare(g *Gate, claims []Claim) {
 	}
 	for i := range claims {
 		c := &t.claims[i]
-		c.Claim, c.ticket, c.shard = claims[i], t, g.table.index(claims[i].Key)
+		c.Claim, c.ticket, c.shard = claims[i], t, g.table.of(claims[i].Key)
 	}
 	if len(t.claims) > 1 {
 		slices.SortFunc(t.claims, func(a, b claim) int {
-			return cmp.Or(cmp.Compare(a.shard, b.shard), cmp.Compare(a.Key, b.Key))
+			return cmp.Or(cmp.Compare(a.shard.n, b.shard.n), cmp.Compare(a.Key, b.Key))
 		})
 	}
 }
@@ -283,13 +283,13 @@ func (t *Ticket) register(drained bool) {
 	t.phase = inFlight
 	for i := range t.claims {
 		c := &t.claims[i]
-		c.entry.register(c.Token, c.Tokenless)
+		c.entry.register(c.Tokenless || !drained && c.entry.overtaken(c.Token))
 		c.entry.link(c)
 		if drained && !c.Suspect && !c.Tokenless && !c.entry.durable.clear {
 			c.entry.durable.clear, c.entry.dirty, c.toClear = true, true, true
 		}
 	}
-	t.gate.open.Add(1)
+	t.claims[0].shard.open++
 }
 
 // tellClear writes clear = t lazily, now that the drain is over (rule 6).

@@ -44,9 +44,7 @@ type Gate struct {
 	stopping      atomic.Bool
 	stop          chan struct{} // closed when stopping
 
-	open      atomic.Int64 // tickets in flight or unsettled
-	unsettled atomic.Int64 // those of them that are unsettled
-	waiting   atomic.Int64
+	waiting atomic.Int64 // tickets
 
 	idle chan struct{} // capacity 1: something may have become quiet
 	done sync.WaitGroup
@@ -172,7 +170,7 @@ func (g *Gate) follow() {
 // raisedElsewhere notes a raise of another proxy: nothing lower registers
 // from here on.
 func (g *Gate) raisedElsewhere(m tokenstore.Mark) {
-	s := &g.table.shard[g.table.index(m.Key)]
+	s := g.table.of(m.Key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if e := s.active[m.Key]; e != nil {

@@ -13,7 +13,7 @@ import (
 func (g *Gate) load(ctx context.Context, t *Ticket) error {
 	for i := range t.claims {
 		c := &t.claims[i]
-		s := &g.table.shard[c.shard]
+		s := c.shard
 		s.mu.Lock()
 		loaded := c.entry.loaded
 		s.mu.Unlock()

@@ -152,10 +152,10 @@ func (s *state) endRaise(token tokenstore.Token) {
 // a raise to high may carry clear, unless a quarantine runs (rule 6).
 func (s *state) drained() bool { return s.older == 0 }
 
-// register counts a write in (rule 8). older says that it has no token and
-// counts as older than every token.
-func (s *state) register(t tokenstore.Token, older bool) {
-	if older || s.overtaken(t) {
+// register counts a write in (rule 8). older says that a higher token was
+// seen, or that it has none and counts as older than every token.
+func (s *state) register(older bool) {
+	if older {
 		s.older++
 	} else {
 		s.current++

@@ -41,7 +41,7 @@ type Counts struct {
 // record of it: only then a quarantine can hold it.
 func (g *Gate) Status(key tokenstore.Key, recorded bool) Status {
 	var st Status
-	s := &g.table.shard[g.table.index(key)]
+	s := g.table.of(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e := s.active[key]
@@ -78,11 +78,12 @@ func (g *Gate) Status(key tokenstore.Key, recorded bool) Status {
 
 // Counts tells how many writes are in flight, unsettled and waiting.
 func (g *Gate) Counts() Counts {
-	lost := g.unsettled.Load()
-	c := Counts{InFlight: max(0, g.open.Load()-lost), Unsettled: lost, Waiting: g.waiting.Load(), Quarantine: g.quarantine.Load()}
+	c := Counts{Waiting: g.waiting.Load(), Quarantine: g.quarantine.Load()}
 	for i := range g.table.shard {
 		s := &g.table.shard[i]
 		s.mu.Lock()
+		c.InFlight += s.open - s.unsettled
+		c.Unsettled += s.unsettled
 		c.Cached += len(s.active)
 		for key := range s.active {
 			if s.idle.Contains(key) {

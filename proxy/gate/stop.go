@@ -26,7 +26,7 @@ func (g *Gate) Stop() {
 // and no quarantine runs (F2, F3). Only then the store may be closed as
 // clean. It returns ctx's error when that ends first.
 func (g *Gate) Idle(ctx context.Context) error {
-	for g.open.Load() != 0 || g.quarantine.Load() {
+	for g.table.open() || g.quarantine.Load() {
 		select {
 		case <-g.idle:
 		case <-ctx.Done():

@@ -23,6 +23,10 @@ type table struct {
 type shard struct {
 	mu sync.Mutex // guards everything below and every field of the entries
 
+	n         int   // its number: locks are taken in this order; never changes
+	open      int64 // tickets in flight or unsettled whose first claim is here
+	unsettled int64 // those of them that are unsettled
+
 	// active has every key that somebody holds a reference to: writes being
 	// decided, waiting, in flight or unsettled. It is never evicted (rule 10).
 	active map[tokenstore.Key]*entry
@@ -59,6 +63,7 @@ func newTable(marks int) (*table, error) {
 	t := &table{seed: maphash.MakeSeed()}
 	for i := range t.shard {
 		s := &t.shard[i]
+		s.n = i
 		s.active = map[tokenstore.Key]*entry{}
 		lru, err := simplelru.NewLRU[tokenstore.Key, mark](max(1, marks/shards), nil)
 		if err != nil {
@@ -69,9 +74,23 @@ func newTable(marks int) (*table, error) {
 	return t, nil
 }
 
-// index returns the number of the shard that has key.
-func (t *table) index(key tokenstore.Key) int {
-	return int(maphash.String(t.seed, string(key)) % shards)
+// of returns the shard that has key.
+func (t *table) of(key tokenstore.Key) *shard {
+	return &t.shard[maphash.String(t.seed, string(key))%shards]
+}
+
+// open tells whether anything is in flight or unsettled.
+func (t *table) open() bool {
+	for i := range t.shard {
+		s := &t.shard[i]
+		s.mu.Lock()
+		open := s.open
+		s.mu.Unlock()
+		if open > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // hold returns the entry of key with one reference more. The reference is

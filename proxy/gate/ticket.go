@@ -85,7 +85,7 @@ func (t *Ticket) Waited() Waited {
 type claim struct {
 	Claim
 	ticket     *Ticket
-	shard      int
+	shard      *shard
 	entry      *entry
 	prev, next *claim // in entry.registered
 	toClear    bool   // the record does not say "clear" yet, but it is
@@ -152,7 +152,7 @@ func (t *Ticket) Unsettle(why string) {
 		return
 	}
 	t.phase, t.lost = unsettled, &lost{until: time.Now().Add(t.settle), why: why}
-	t.gate.unsettled.Add(1)
+	t.claims[0].shard.unsettled++
 	time.AfterFunc(t.settle, t.settled)
 }
 
@@ -168,9 +168,11 @@ func (t *Ticket) settled() {
 
 // finish takes the write off its keys, wakes who waited for it, and unlocks.
 func (t *Ticket) finish() {
+	first := t.claims[0].shard
 	if t.phase == unsettled {
-		t.gate.unsettled.Add(-1)
+		first.unsettled--
 	}
+	first.open--
 	t.phase = over
 	for i := range t.claims {
 		c := &t.claims[i]
@@ -184,7 +186,7 @@ func (t *Ticket) finish() {
 	if t.grant != nil {
 		t.grant.Release()
 	}
-	if t.gate.open.Add(-1) == 0 && t.gate.stopping.Load() {
+	if t.gate.stopping.Load() {
 		t.gate.quiet()
 	}
 }
@@ -193,7 +195,7 @@ func (t *Ticket) finish() {
 func (t *Ticket) attach() {
 	for i := range t.claims {
 		c := &t.claims[i]
-		c.entry = t.gate.table.shard[c.shard].hold(c.Key)
+		c.entry = c.shard.hold(c.Key)
 	}
 }
 
@@ -201,7 +203,7 @@ func (t *Ticket) attach() {
 func (t *Ticket) detach() {
 	for i := range t.claims {
 		c := &t.claims[i]
-		t.gate.table.shard[c.shard].drop(c.entry)
+		c.shard.drop(c.entry)
 		c.entry = nil
 	}
 }
@@ -209,21 +211,29 @@ func (t *Ticket) detach() {
 // lock takes the locks of all claims' keys, in ascending order: two tickets
 // never wait for each other in a ring.
 func (t *Ticket) lock() {
-	last := -1
+	if len(t.claims) == 1 { // by far the most frequent
+		t.claims[0].shard.mu.Lock()
+		return
+	}
+	var last *shard
 	for i := range t.claims {
-		if n := t.claims[i].shard; n != last {
-			t.gate.table.shard[n].mu.Lock()
-			last = n
+		if s := t.claims[i].shard; s != last {
+			s.mu.Lock()
+			last = s
 		}
 	}
 }
 
 func (t *Ticket) unlock() {
-	last := -1
+	if len(t.claims) == 1 {
+		t.claims[0].shard.mu.Unlock()
+		return
+	}
+	var last *shard
 	for i := range t.claims {
-		if n := t.claims[i].shard; n != last {
-			t.gate.table.shard[n].mu.Unlock()
-			last = n
+		if s := t.claims[i].shard; s != last {
+			s.mu.Unlock()
+			last = s
 		}
 	}
 }
