@@ -3,8 +3,11 @@ package proxy
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"time"
 
 	"github.com/fenceproxy/fenceproxy/proxy/gate"
 )
@@ -17,32 +20,36 @@ type body struct {
 	reserved  int64     // bytes under Handler.MaxBuffered
 }
 
-// errBuffers refuses a request for whose body there is no room in memory.
-var errBuffers = errors.New("limits.max_buffered is used up by the bodies of other requests: try again")
+var (
+	// errBuffers refuses a request for whose body there is no room in memory.
+	errBuffers = errors.New("limits.max_buffered is used up by the bodies of other requests: try again")
+	// errBadBody refuses a body whose framing is broken.
+	errBadBody = errors.New("the framing of the body is broken")
+)
+
+// firstRead is how many bytes of a body there is room for before the first of
+// them has come.
+const firstRead = 4 << 10
 
 // readAhead reads up to MaxBodyBuffer bytes of the body before the gate, so
 // that a client that uploads slowly holds no key, and that net/http notices
-// when it leaves (it does so only after the body's end).
+// when it leaves (it does so only after the body's end). A client that sends
+// nothing for BodyTimeout counts as gone.
 func (x *exchange) readAhead() error {
 	if x.r.Body == nil || x.r.Body == http.NoBody || x.r.ContentLength == 0 {
 		return nil
 	}
-	size, limit := x.r.ContentLength, x.h.MaxBodyBuffer
-	if size < 0 || size > limit {
-		size = limit
+	x.body.length = x.r.ContentLength
+	size := x.h.MaxBodyBuffer
+	if n := x.r.ContentLength; n >= 0 && n < size {
+		size = n
 	}
-	if x.h.buffered.Add(size) > x.h.MaxBuffered {
-		x.h.buffered.Add(-size)
-		return errBuffers
-	}
-	x.body = body{length: x.r.ContentLength, reserved: size}
-
-	head, err := read(x.r.Body, x.r.ContentLength, size)
+	head, err := x.read(size)
 	switch {
 	case errors.Is(err, io.EOF):
 		x.body.reader = bytes.NewReader(head)
 	case err != nil:
-		return gate.ErrLeft
+		return err
 	default:
 		x.body.streaming = true
 		x.body.reader = io.MultiReader(bytes.NewReader(head), x.r.Body)
@@ -50,29 +57,55 @@ func (x *exchange) readAhead() error {
 	return nil
 }
 
-// read reads size bytes of a body with the declared length, -1 for unknown.
-// io.EOF says that this was all of it; any other error, that the client broke
-// off.
-func read(from io.Reader, length, size int64) ([]byte, error) {
-	if length >= 0 {
-		buf := make([]byte, size)
-		if _, err := io.ReadFull(from, buf); err != nil {
-			return nil, io.ErrUnexpectedEOF
+// read reads size bytes of the body, or all of it, and then returns io.EOF. It
+// takes memory as the bytes come: clients that send nothing use up none of
+// what others need.
+func (x *exchange) read(size int64) ([]byte, error) {
+	rc := http.NewResponseController(x.w)
+	defer func() { _ = rc.SetReadDeadline(time.Time{}) }()
+	var buf []byte
+	for int64(len(buf)) < size {
+		if len(buf) == cap(buf) {
+			grown := min(size, max(firstRead, 2*int64(cap(buf))))
+			if !x.reserve(grown - int64(cap(buf))) {
+				return nil, errBuffers
+			}
+			buf = append(make([]byte, 0, grown), buf...)
 		}
-		if size == length {
+		_ = rc.SetReadDeadline(time.Now().Add(x.h.BodyTimeout))
+		n, err := x.r.Body.Read(buf[len(buf):cap(buf)])
+		buf = buf[:len(buf)+n]
+		if err == io.EOF && (x.body.length < 0 || int64(len(buf)) == x.body.length) {
 			return buf, io.EOF
 		}
-		return buf, nil
+		if err != nil {
+			return nil, brokenBody(err)
+		}
 	}
-	var buf bytes.Buffer
-	n, err := io.Copy(&buf, io.LimitReader(from, size))
-	switch {
-	case err != nil:
-		return nil, err
-	case n < size:
-		return buf.Bytes(), io.EOF
+	if x.body.length == size {
+		return buf, io.EOF
 	}
-	return buf.Bytes(), nil
+	return buf, nil
+}
+
+// brokenBody tells a client that broke off, or that was waited for in vain,
+// from one that sends what is no body.
+func brokenBody(err error) error {
+	var op net.Error
+	if errors.As(err, &op) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) || errors.Is(err, http.ErrBodyReadAfterClose) {
+		return gate.ErrLeft
+	}
+	return fmt.Errorf("%w: %w", errBadBody, err)
+}
+
+// reserve takes n bytes of what all bodies together may use.
+func (x *exchange) reserve(n int64) bool {
+	if x.h.buffered.Add(n) > x.h.MaxBuffered {
+		x.h.buffered.Add(-n)
+		return false
+	}
+	x.body.reserved += n
+	return true
 }
 
 // passBody lets the body of a request that no fence touches stream through.

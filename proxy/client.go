@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 )
 
@@ -29,6 +30,15 @@ type client struct {
 
 func (x *exchange) newClient() *client {
 	return &client{x: x, rc: http.NewResponseController(x.w), left: grace}
+}
+
+// informational writes a 1xx head, which goes out at once.
+func (c *client) informational(status int) {
+	if c.gone {
+		return
+	}
+	c.watch()
+	c.timely(func() error { c.x.w.WriteHeader(status); return nil })
 }
 
 // write writes p unless the client is gone.
@@ -118,33 +128,48 @@ func ConnContext(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, c)
 }
 
-// pollClient is how often a client that still uploads is looked for.
+// pollClient is how often a waiting write's client is looked for.
 const pollClient = 250 * time.Millisecond
 
 // watchClient returns a context that ends when the client leaves. net/http
-// sees to it by itself once it has read the whole body.
-func (x *exchange) watchClient(ctx context.Context) (context.Context, context.CancelFunc) {
-	if !x.body.streaming {
-		return ctx, func() {}
+// sees to it by itself once it has read the whole body, but only as long as
+// the client sends nothing behind it.
+func (x *exchange) watchClient(ctx context.Context) (_ context.Context, stop func()) {
+	w := &watch{r: x.r}
+	ctx, w.cancel = context.WithCancel(ctx)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.timer = time.AfterFunc(pollClient, w.look)
+	return ctx, w.stop
+}
+
+// watch looks for a client from time to time, while its write waits.
+type watch struct {
+	r      *http.Request
+	cancel context.CancelFunc
+
+	mu    sync.Mutex  // guards timer; held while it looks, so that none looks after stop
+	timer *time.Timer // nil when stopped
+}
+
+func (w *watch) look() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case w.timer == nil:
+	case clientGone(w.r):
+		w.cancel()
+	default:
+		w.timer.Reset(pollClient)
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		tick := time.NewTicker(pollClient)
-		defer tick.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-tick.C:
-				if clientGone(x.r) {
-					cancel()
-				}
-			}
-		}
-	}()
-	return ctx, func() { cancel(); <-done }
+}
+
+func (w *watch) stop() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.timer.Stop()
+	w.timer = nil
+	w.cancel()
 }
 
 // clientGone reports whether the client has closed its side of the

@@ -29,6 +29,7 @@ type exchange struct {
 	body      body
 	ticket    gate.Ticket
 	settled   bool      // the ticket has had its word
+	client    *client   // who reads the answer
 	sent      time.Time // when the upstream's turn began
 
 	decision string // what became of it, for the metrics and the log
@@ -42,6 +43,7 @@ const (
 	decisionPassed   = "passed"   // no fence touched it
 	decisionAdmitted = "admitted" // it passed the fence
 	decisionLeft     = "client-left"
+	decisionBadBody  = "bad-body" // its framing is broken
 )
 
 // noRule is the rule label of what no rule covers.

@@ -27,7 +27,7 @@ func (x *exchange) forward(target string) {
 		// The client's leaving changes nothing from here on (rule 11); the
 		// response timeout bounds what follows.
 		ctx = context.WithoutCancel(ctx)
-		if x.body.streaming && clientGone(x.r) {
+		if (x.body.streaming || x.ticket.Waited().Total > 0) && clientGone(x.r) {
 			x.settle("") // it left while it waited: never sent
 			x.refuse(gate.ErrLeft)
 			return
@@ -38,6 +38,8 @@ func (x *exchange) forward(target string) {
 
 	route.Clean(x.r.Header)
 	x.sent = time.Now()
+	x.client = x.newClient()
+	defer x.client.close()
 	answer, err := x.h.Upstream.Send(ctx, x.request(target))
 	if err != nil {
 		x.undelivered(err)
@@ -70,6 +72,11 @@ func (x *exchange) request(target string) *upstream.Request {
 		// The answer may come while the client still uploads.
 		_ = rc.EnableFullDuplex() // HTTP/2 has it anyway
 		r.Interrupt = func() { _ = rc.SetReadDeadline(past) }
+		if x.r.Header.Get("Expect") != "" {
+			// net/http tells the client to go on at the first read of the body. It
+			// must not do so while a 1xx of the upstream's is written.
+			_, _ = x.r.Body.Read(nil)
+		}
 	}
 	if x.fenced && (x.body.streaming || x.body.length > oneWrite) {
 		r.Cut = x.ticket.Overtaken() // L1

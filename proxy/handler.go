@@ -41,8 +41,9 @@ type Options struct {
 	ForwardUnmatched bool          // pass writes that no rule covers
 	ResponseTimeout  time.Duration // of requests that no rule covers
 
-	MaxBodyBuffer int64 // bytes of a body that are read before admission
-	MaxBuffered   int64 // the same of all requests together
+	MaxBodyBuffer int64         // bytes of a body that are read before admission
+	MaxBuffered   int64         // the same of all requests together
+	BodyTimeout   time.Duration // how long the next of these bytes may take
 
 	Metrics   *Metrics
 	Log       *zap.Logger
@@ -91,7 +92,7 @@ func (x *exchange) admit(match route.Match) error {
 	x.key = key
 	claims := []gate.Claim{{Key: key, Token: x.token, Suspect: x.rule.Suspect}}
 	// A token that is stale already is refused before its body is read.
-	if err := x.h.Gate.Check(ctx, claims); err != nil {
+	if err := x.h.Gate.Check(ctx, claims, x.rule.DrainTimeout); err != nil {
 		return err
 	}
 	// The body comes before the gate: a slow client holds no key.

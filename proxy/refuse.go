@@ -25,7 +25,14 @@ func (x *exchange) refuse(err error) {
 	x.cause = err
 	if errors.Is(err, gate.ErrLeft) {
 		x.cause, x.decision = nil, decisionLeft
-		panic(http.ErrAbortHandler) // nobody is there to be answered
+		x.abort() // nobody is there to be answered
+	}
+	if errors.Is(err, errBadBody) { // as the HTTP parser would answer
+		x.decision, x.status = decisionBadBody, http.StatusBadRequest
+		x.w.Header().Set("Connection", "close")
+		_ = http.NewResponseController(x.w).SetReadDeadline(past)
+		x.w.WriteHeader(http.StatusBadRequest)
+		return
 	}
 	if refusal := (*route.Refusal)(nil); x.rule == nil && errors.As(err, &refusal) && refusal.Rule >= 0 {
 		x.rule = &x.h.Rules[refusal.Rule]
@@ -44,7 +51,7 @@ func (x *exchange) undelivered(err error) {
 	}
 	if !x.fenced && x.r.Context().Err() != nil {
 		x.cause, x.decision = nil, decisionLeft
-		panic(http.ErrAbortHandler)
+		x.abort()
 	}
 	p := x.problem(err)
 	if x.fenced {
@@ -60,6 +67,15 @@ func (x *exchange) undelivered(err error) {
 		x.settle("")
 	}
 	x.answer(p)
+}
+
+// abort ends the connection with what was answered so far. net/http would
+// first read on in a body that may never come.
+func (x *exchange) abort() {
+	if x.bodyUnread() {
+		_ = http.NewResponseController(x.w).SetReadDeadline(past)
+	}
+	panic(http.ErrAbortHandler)
 }
 
 // answer writes the problem, also to a client that is still uploading.

@@ -16,9 +16,8 @@ var buffers = sync.Pool{New: func() any { b := make([]byte, 32<<10); return &b }
 // the answer is whole: before the last of it is written, since a client that
 // reads slowly must not hold its key (L2).
 func (x *exchange) relay(a *upstream.Answer) {
+	out := x.client
 	x.relayHead(a)
-	out := x.newClient()
-	defer out.close()
 	buf := buffers.Get().(*[]byte)
 	defer buffers.Put(buf)
 
@@ -35,20 +34,19 @@ func (x *exchange) relay(a *upstream.Answer) {
 			break
 		}
 		if n > 0 {
+			out.watch()
 			out.write((*buf)[:n])
 			out.flush()
 		}
 		if err != nil {
-			x.settle(string(a.Outcome().Reason))
-			x.cause = err
-			panic(http.ErrAbortHandler) // the client must see a broken answer
+			x.breakOff(a.Outcome(), err)
 		}
 		if out.gone && !x.fenced {
 			return // nobody wants the rest
 		}
 	}
 	if out.gone {
-		panic(http.ErrAbortHandler)
+		x.abort()
 	}
 }
 
@@ -60,11 +58,24 @@ func (x *exchange) over(a *upstream.Answer) {
 	// After an early answer the client may still be uploading. It is a part
 	// of the write; a raise cuts it.
 	<-a.UploadDone()
-	if o := a.Outcome(); o.Fate == upstream.Settled {
+	switch o := a.Outcome(); {
+	case o.Fate == upstream.Settled:
 		x.settle("")
-	} else {
-		x.settle(string(o.Reason))
+	case o.Reason == upstream.ReasonStatus(a.Status):
+		x.settle(string(o.Reason)) // the answer itself tells the client
+	default:
+		// The upload was cut or broke off behind an early 2xx: what the answer
+		// says is not true any more.
+		x.breakOff(o, upstream.ErrCut)
 	}
+}
+
+// breakOff ends an answer that cannot be believed: the client must see a
+// broken one, never a short one that looks whole.
+func (x *exchange) breakOff(o upstream.Outcome, cause error) {
+	x.settle(string(o.Reason))
+	x.cause = cause
+	x.abort()
 }
 
 // relayHead passes on the answer's head, with what the fence has to say.
@@ -77,13 +88,17 @@ func (x *exchange) relayHead(a *upstream.Answer) {
 		}
 	}
 	for name := range a.Trailer {
-		h.Add("Trailer", name)
+		if !strings.HasPrefix(name, wire.HeaderPrefix) {
+			h.Add("Trailer", name)
+		}
 	}
 	if _, ok := h["Content-Type"]; !ok {
 		h["Content-Type"] = nil // net/http would guess one
 	}
-	if a.Refused {
-		h.Set("Connection", "close") // the rest of the upload is not read
+	if a.Refused || x.body.streaming && !isClosed(a.UploadDone()) {
+		// The upload may be stopped before its end, and then what is left of
+		// the body would be read as the next request.
+		h.Set("Connection", "close")
 	}
 	if x.fenced {
 		x.decision = decisionAdmitted
@@ -94,14 +109,16 @@ func (x *exchange) relayHead(a *upstream.Answer) {
 
 // relayInformational passes on a 1xx answer.
 func (x *exchange) relayInformational(status int, header http.Header) {
-	if status == http.StatusContinue {
+	if status == http.StatusContinue || !x.r.ProtoAtLeast(1, 1) {
 		return // net/http in front deals with the client's Expect
 	}
 	h := x.w.Header()
 	for name, values := range header {
-		h[name] = values
+		if !strings.HasPrefix(name, wire.HeaderPrefix) {
+			h[name] = values
+		}
 	}
-	x.w.WriteHeader(status)
+	x.client.informational(status)
 	clear(h)
 }
 

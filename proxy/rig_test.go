@@ -94,7 +94,7 @@ func (r *rig) proxy(target string, change func(o *Options, rules []Rule)) {
 		rules[i] = Rule{Name: rt.Name, Header: "X-Fencing-Token", Fenced: !rt.NoKey, DrainTimeout: 5 * time.Second,
 			ResponseTimeout: 5 * time.Second, Settle: testSettle, DiscloseHighest: true}
 	}
-	o := Options{Rules: rules, ResponseTimeout: 5 * time.Second, MaxBodyBuffer: 1 << 10, MaxBuffered: 64 << 10, Log: zap.NewNop()}
+	o := Options{Rules: rules, ResponseTimeout: 5 * time.Second, MaxBodyBuffer: 1 << 10, MaxBuffered: 64 << 10, BodyTimeout: 2 * time.Second, Log: zap.NewNop()}
 	if change != nil {
 		change(&o, rules)
 	}

@@ -142,7 +142,8 @@ func (s *service) handler(p planned, reg prometheus.Registerer) *proxy.Handler {
 		Table: p.table, Rules: p.rules, Gate: s.gate, Upstream: p.upstream,
 		ForwardUnmatched: s.cfg.UnmatchedWrites == config.Forward, ResponseTimeout: s.cfg.Upstream.ResponseTimeout,
 		MaxBodyBuffer: int64(s.cfg.Limits.MaxBodyBuffer), MaxBuffered: int64(s.cfg.Limits.MaxBuffered),
-		Metrics: proxy.NewMetrics(reg, s.gate), Log: s.log, AccessLog: s.cfg.Log.Access,
+		BodyTimeout: s.cfg.Listen.HeaderTimeout,
+		Metrics:     proxy.NewMetrics(reg, s.gate), Log: s.log, AccessLog: s.cfg.Log.Access,
 	})
 }
 
@@ -190,6 +191,10 @@ func (s *service) serve(srv *http.Server, l net.Listener, setting string) {
 	}()
 }
 
+// farewell is what is left to requests that no fence touches once everything
+// fenced is over.
+const farewell = time.Second
+
 // stop admits nothing any more and waits until everything is over (rule 12).
 // Only then the store gets its marker; a second signal, or the end of
 // shutdown_timeout, ends the wait without.
@@ -208,7 +213,12 @@ func (s *service) stop(signals <-chan os.Signal) error {
 	down := make(chan struct{})
 	go func() { defer close(down); _ = s.data.Shutdown(ctx) }()
 	idle := s.gate.Idle(ctx) == nil
-	<-down
+	// What is left is no write of the fence's: streams that nobody ends, uploads
+	// that were not admitted. They get a moment.
+	select {
+	case <-down:
+	case <-time.After(farewell):
+	}
 	s.close()
 	if !idle {
 		c := s.gate.Counts()

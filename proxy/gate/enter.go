@@ -211,7 +211,10 @@ func (t *Ticket) mayWait() error {
 	}
 	if limit := g.opts.MaxWaitingPerKey; limit > 0 {
 		for i := range t.claims {
-			if len(t.claims[i].entry.waiters) >= limit {
+			// A higher token is let in: those who wait are stale as soon as it is
+			// on the disk, and must not keep the new holder out until then.
+			c := &t.claims[i]
+			if len(c.entry.waiters) >= limit && !(c.entry.hasHigh && c.entry.high.Less(c.Token)) {
 				return ErrOverloaded
 			}
 		}

@@ -44,7 +44,8 @@ type Gate struct {
 	stopping      atomic.Bool
 	stop          chan struct{} // closed when stopping
 
-	waiting atomic.Int64 // tickets
+	waiting  atomic.Int64 // tickets
+	doubtful atomic.Int64 // entries in doubt
 
 	idle chan struct{} // capacity 1: something may have become quiet
 	done sync.WaitGroup
@@ -79,8 +80,9 @@ func New(store tokenstore.Store, o Options) (*Gate, error) {
 // Check is the early refusal of rule 4: it returns the error of a claim that
 // is implausible, stale or a collision by what is on disk, an error that wraps
 // tokenstore.ErrUnavailable when the store does not answer, and nil for
-// everything else. It admits nothing and raises nothing.
-func (g *Gate) Check(ctx context.Context, claims []Claim) error {
+// everything else. It admits nothing and raises nothing. It waits for the
+// store for patience at the most.
+func (g *Gate) Check(ctx context.Context, claims []Claim, patience time.Duration) error {
 	var t Ticket
 	t.prepare(g, claims)
 	t.lock()
@@ -98,7 +100,10 @@ func (g *Gate) Check(ctx context.Context, claims []Claim) error {
 		if v != load {
 			return err
 		}
-		if err := g.load(ctx, &t); err != nil {
+		loading, cancel := context.WithTimeout(ctx, patience)
+		err = g.load(loading, &t)
+		cancel()
+		if err != nil {
 			return err
 		}
 	}

@@ -68,7 +68,9 @@ func (c *claim) repeat() []tokenstore.Mark {
 func (c *claim) mark() tokenstore.Mark {
 	e := c.entry
 	e.startRaise()
-	return tokenstore.Mark{Key: c.Key, Token: e.high, Clear: e.drained() && !c.Suspect && c.ticket.gate.heldBy(c) == quarantineNone}
+	g := c.ticket.gate
+	clear := e.drained() && !c.Suspect && g.heldBy(c) == quarantineNone && g.doubtful.Load() < maxDoubtful
+	return tokenstore.Mark{Key: c.Key, Token: e.high, Clear: clear}
 }
 
 // raise records the marks, in one step, and tells who waits on their keys.
@@ -116,6 +118,9 @@ func (c *claim) raised(m tokenstore.Mark, err error) {
 	switch {
 	case err == nil:
 		e.recorded(m.Token, m.Clear, m.Holder)
+		if e.durable.is(e.high) {
+			c.doubt(false) // nothing lower is on its way any more that could count
+		}
 	case errors.As(err, &stale):
 		// Nothing of the marks was recorded. Others who waited for one of them
 		// try for themselves.
@@ -128,6 +133,9 @@ func (c *claim) raised(m tokenstore.Mark, err error) {
 		}
 	default:
 		// Nobody knows what is on the disk: nobody is told "stale" (rule 4).
+		if m.Clear {
+			c.doubt(true)
+		}
 		for _, w := range e.waiters {
 			if w != c && !m.Token.Less(w.Token) {
 				w.ticket.queue.fail(err)
@@ -135,6 +143,20 @@ func (c *claim) raised(m tokenstore.Mark, err error) {
 		}
 	}
 	e.wake()
+}
+
+// doubt notes whether a raise of the key may still reach the disk. The lock is
+// held.
+func (c *claim) doubt(on bool) {
+	if c.entry.doubt == on {
+		return
+	}
+	c.entry.doubt = on
+	if on {
+		c.ticket.gate.doubtful.Add(1)
+	} else {
+		c.ticket.gate.doubtful.Add(-1)
+	}
 }
 
 // recorded notes that token is on the disk for the entry's key, and passes

@@ -27,6 +27,7 @@ type disk struct {
 	holdAnswer chan struct{} // Acquire waits for it after it has recorded
 	holdLoad   chan struct{} // Load waits for it after it has read
 	fail       error
+	late       bool // what was given up while it was held is recorded all the same
 	acquires   int
 	crashes    int
 	grant      func() tokenstore.Grant
@@ -56,6 +57,16 @@ func (d *disk) Acquire(ctx context.Context, marks []tokenstore.Mark) (tokenstore
 		select {
 		case <-holdSync:
 		case <-ctx.Done():
+			go func() {
+				<-holdSync
+				d.mu.Lock()
+				defer d.mu.Unlock()
+				for _, m := range marks {
+					if rec, ok := d.records[m.Key]; d.late && d.crashes == life {
+						d.records[m.Key], _, _ = rec.Raise(ok, m, time.Now())
+					}
+				}
+			}()
 			return nil, fmt.Errorf("%w: %w", tokenstore.ErrUnavailable, ctx.Err())
 		}
 	}

@@ -53,6 +53,7 @@ type entry struct {
 	refs  int    // claims that point here; taken and given back under the lock
 	rests bool   // stands in shard.resting
 	dirty bool   // idle has no copy, or an older one
+	doubt bool   // a raise with clear may still reach the disk, or not: see entry.retires
 	next  *entry // in shard.free
 
 	registered *claim   // in flight and unsettled, a list
@@ -126,15 +127,24 @@ func (s *shard) drop(e *entry) {
 	s.resting[s.turn], e.rests = e, true
 	s.turn = (s.turn + 1) % restingKeys
 	if out != nil {
-		if out.rests = false; out.refs == 0 {
+		if out.rests = false; out.retires() {
 			s.retire(out)
 		} // else it rests again when it is given back
 	}
 }
 
-// retire forgets an entry that nobody holds. What is durable of it stays as a
-// copy, the rest (a raise that failed) goes as it would in a crash: nothing
-// was sent on it.
+// retires reports whether the entry may be forgotten. One in doubt may not: a
+// raise whose result is unknown may reach the disk later, and with it the word
+// that every lower write was over by then. Forgotten, a lower one would be
+// admitted meanwhile, and a crash would find a record that says clear of it (Q).
+func (e *entry) retires() bool { return e.refs == 0 && !e.doubt }
+
+// maxDoubtful bounds the memory that entries in doubt take while the store
+// does not answer. Beyond it raises do not say clear, and leave no doubt.
+const maxDoubtful = 4096
+
+// retire forgets an entry. What is durable of it stays as a copy, the rest (a
+// raise that failed) goes as it would in a crash: nothing was sent on it.
 func (s *shard) retire(e *entry) {
 	delete(s.active, e.key)
 	if m, ok := e.copy(); !ok {

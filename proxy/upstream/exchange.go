@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"net/http"
 	"sync"
 	"time"
 )
@@ -218,7 +219,9 @@ func (x *exchange) close() {
 // messages have ended where both sides know it, and nothing came behind the
 // answer. mu is held.
 func (x *exchange) reusable() bool {
-	return x.keepAlive && x.u.pool.ttl > 0 && x.whole && x.sent && !x.stopped && x.lost == "" &&
+	// An upstream that answers HEAD with a body would have it read as the answer
+	// to the next request.
+	return x.keepAlive && x.r.Method != http.MethodHead && x.u.pool.ttl > 0 && x.whole && x.sent && !x.stopped && x.lost == "" &&
 		x.c.readErr == nil && x.c.br.Buffered() == 0
 }
 
