@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"maps"
@@ -21,6 +22,8 @@ var (
 	formatVersion = []byte("fenceproxy store 1")
 	cleanKey      = []byte("clean stop")
 	cleanValue    = []byte("yes")
+	foldedKey     = []byte("folded generation")
+	begunKey      = []byte("begun generation")
 )
 
 // A fingerprint is stored behind one of these bytes. An unsettled one was
@@ -62,6 +65,41 @@ func checkFormat(tx *bolt.Tx) error {
 		return fmt.Errorf("%w: its format is %q, and this program knows %q; open it with the version that wrote it", tokenstore.ErrForeign, format, formatVersion)
 	}
 	return nil
+}
+
+// isClean reports whether the store carries the marker of a clean stop.
+func isClean(about *bolt.Bucket) (bool, error) {
+	clean, err := getSealed(about, cleanKey)
+	return bytes.Equal(clean, cleanValue), err
+}
+
+// logState says which logs there must be: those of all generations behind
+// folded, without a gap, up to begun at least. Both are 0 in a new store, whose
+// first life begins generation 1.
+type logState struct {
+	folded uint64 // the marks of generations up to this one are in the file
+	begun  uint64 // the log of this one was on the disk when this was written
+}
+
+func readLogState(about *bolt.Bucket) (state logState, err error) {
+	for key, n := range map[string]*uint64{string(foldedKey): &state.folded, string(begunKey): &state.begun} {
+		b, err := getSealed(about, []byte(key))
+		switch {
+		case err != nil:
+			return logState{}, err
+		case len(b) == 8:
+			*n = binary.BigEndian.Uint64(b)
+		case b != nil:
+			return logState{}, fmt.Errorf("the entry %q has %d bytes: %w", key, len(b), errSeal)
+		}
+	}
+	return state, nil
+}
+
+func (l logState) write(about *bolt.Bucket) error {
+	return errors.Join(
+		putSealed(about, foldedKey, binary.BigEndian.AppendUint64(nil, l.folded)),
+		putSealed(about, begunKey, binary.BigEndian.AppendUint64(nil, l.begun)))
 }
 
 // beginLife does in one transaction what a start changes: the marker of a

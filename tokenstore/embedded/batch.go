@@ -2,25 +2,23 @@ package embedded
 
 import (
 	"fmt"
-	"slices"
 	"time"
-
-	bolt "go.etcd.io/bbolt"
 
 	"github.com/fenceproxy/fenceproxy/tokenstore"
 )
 
-// batch is what one transaction does: it reads every record once, decides
-// each request on its own in the order in which they came, and then writes
-// what has changed in the order of the keys.
+// batch is what one frame of the log comes from: it reads every record once,
+// and decides each request on its own in the order in which they came.
 type batch struct {
-	get   func(key []byte) []byte // the record on disk, nil where there is none
-	now   time.Time
-	slots map[tokenstore.Key]*slot
+	get     func(key tokenstore.Key) (rec tokenstore.Record, ok bool, err error) // the record on disk
+	now     time.Time
+	slots   map[tokenstore.Key]*slot
+	changed []*slot // those whose record is to be written
 }
 
 // slot is the record of one key as the batch will leave it.
 type slot struct {
+	key   tokenstore.Key
 	rec   tokenstore.Record
 	ok    bool // there is a record
 	added bool // there was none on the disk
@@ -28,7 +26,7 @@ type slot struct {
 	err   error // the record on the disk cannot be read: the key fails closed
 }
 
-func newBatch(get func(key []byte) []byte, now time.Time, size int) *batch {
+func newBatch(get func(key tokenstore.Key) (tokenstore.Record, bool, error), now time.Time, size int) *batch {
 	return &batch{get: get, now: now, slots: make(map[tokenstore.Key]*slot, size)}
 }
 
@@ -53,7 +51,7 @@ func (b *batch) decide(marks []tokenstore.Mark) error {
 	}
 	for i, m := range marks {
 		if changed[i] {
-			b.slots[m.Key].set(next[i])
+			b.set(b.slots[m.Key], next[i])
 		}
 	}
 	return nil
@@ -66,7 +64,7 @@ func (b *batch) decideOne(m tokenstore.Mark) error {
 	}
 	next, changed, err := s.rec.Raise(s.ok, m, b.now)
 	if err == nil && changed {
-		s.set(next)
+		b.set(s, next)
 	}
 	return err
 }
@@ -79,7 +77,7 @@ func (b *batch) clear(key tokenstore.Key, token tokenstore.Token) {
 	}
 	next := s.rec
 	next.Clear = true
-	s.set(next)
+	b.set(s, next)
 }
 
 // slot reads the record of a key, at its first use.
@@ -87,7 +85,7 @@ func (b *batch) slot(key tokenstore.Key) *slot {
 	if s, ok := b.slots[key]; ok {
 		return s
 	}
-	s := &slot{}
+	s := &slot{key: key}
 	b.slots[key] = s
 	defer func() {
 		// A damaged page makes bbolt panic. It is the key's trouble alone
@@ -96,50 +94,14 @@ func (b *batch) slot(key tokenstore.Key) *slot {
 			s.err = &tokenstore.DamagedError{Key: key, Why: fmt.Sprintf("the page that holds it cannot be read (%v)", p)}
 		}
 	}()
-	raw := b.get([]byte(key))
-	if raw == nil {
-		s.added = true
-		return s
-	}
-	rec, err := decodeRecord([]byte(key), raw)
-	if err != nil {
-		s.err = &tokenstore.DamagedError{Key: key, Why: err.Error()}
-		return s
-	}
-	s.rec, s.ok = rec, true
+	s.rec, s.ok, s.err = b.get(key)
+	s.added = !s.ok
 	return s
 }
 
-func (s *slot) set(rec tokenstore.Record) {
+func (b *batch) set(s *slot, rec tokenstore.Record) {
+	if !s.dirty {
+		b.changed = append(b.changed, s)
+	}
 	s.rec, s.ok, s.dirty = rec, true, true
-}
-
-// dirty returns the keys that have changed, sorted: bbolt inserts sorted keys
-// faster by orders of magnitude.
-func (b *batch) dirty() []tokenstore.Key {
-	var keys []tokenstore.Key
-	for key, s := range b.slots {
-		if s.dirty {
-			keys = append(keys, key)
-		}
-	}
-	slices.Sort(keys)
-	return keys
-}
-
-// write puts the records of keys into the bucket and counts the new ones.
-func (b *batch) write(bucket *bolt.Bucket, keys []tokenstore.Key) (added uint64, err error) {
-	for _, key := range keys {
-		s := b.slots[key]
-		if err := bucket.Put([]byte(key), encodeRecord([]byte(key), s.rec)); err != nil {
-			return 0, err
-		}
-		if s.added {
-			added++
-		}
-	}
-	if added > 0 {
-		err = bucket.SetSequence(bucket.Sequence() + added)
-	}
-	return added, err
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -20,7 +19,7 @@ func TestOneBatch(t *testing.T) {
 	acquire(t, s, mark("k", 5))
 	entered, hold := make(chan struct{}, 9), make(chan struct{})
 	syncs := 0
-	s.afterCommit = func(err error) error { syncs++; entered <- struct{}{}; <-hold; return err }
+	s.hooks.afterSync = func(err error) error { syncs++; entered <- struct{}{}; <-hold; return err }
 	var answers [6]error
 	var wg sync.WaitGroup
 	ask := func(i int, marks ...tokenstore.Mark) {
@@ -46,7 +45,7 @@ func TestOneBatch(t *testing.T) {
 	hold <- struct{}{}
 	wg.Wait()
 	if syncs != 2 {
-		t.Errorf("%d commits for one caller and then five, want 2", syncs)
+		t.Errorf("%d syncs for one caller and then five, want 2", syncs)
 	}
 	for i, err := range answers {
 		var stale *tokenstore.StaleError
@@ -72,7 +71,7 @@ func TestRefusalNeedsDisk(t *testing.T) {
 	s := open(t, t.TempDir())
 	acquire(t, s, mark("k", 5))
 	entered, hold := make(chan struct{}, 9), make(chan struct{})
-	s.afterCommit = func(err error) error {
+	s.hooks.afterSync = func(err error) error {
 		entered <- struct{}{}
 		<-hold
 		return err
@@ -87,18 +86,18 @@ func TestRefusalNeedsDisk(t *testing.T) {
 			waitQueued(s, int64(i))
 		}
 	}
-	s.afterCommit = func(error) error { return errors.New("the sync failed") }
+	s.hooks.afterSync = func(error) error { return errors.New("the sync failed") }
 	hold <- struct{}{}
 	wg.Wait()
 	wantUnknown(t, answers[1])
 	wantUnknown(t, answers[2])
 }
 
-// TestManyMarks: more records than a transaction takes go in several.
+// TestManyMarks: more records than a batch takes go in several.
 func TestManyMarks(t *testing.T) {
 	s := open(t, t.TempDir())
 	entered, hold := make(chan struct{}, 99), make(chan struct{}, 99)
-	s.afterCommit = func(err error) error { entered <- struct{}{}; <-hold; return err }
+	s.hooks.afterSync = func(err error) error { entered <- struct{}{}; <-hold; return err }
 	var wg sync.WaitGroup
 	ask := func(name string, n int) {
 		var marks []tokenstore.Mark
@@ -125,22 +124,9 @@ func TestManyMarks(t *testing.T) {
 		t.Errorf("Keys = %d, want 1201", n)
 	}
 	if n := len(entered); n != 2 {
-		t.Errorf("1,200 records took %d transactions, want 2", n)
+		t.Errorf("1,200 records took %d frames, want 2", n)
 	}
-	s.afterCommit = nil
-}
-
-// TestSorted: bbolt takes minutes for many keys that are not sorted.
-func TestSorted(t *testing.T) {
-	b := newBatch(func([]byte) []byte { return nil }, time.Now(), 0)
-	for i := range 50 {
-		if err := b.decide([]tokenstore.Mark{mark(tokenstore.Key(fmt.Sprint(i*7919%50)), 1)}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if keys := b.dirty(); len(keys) != 50 || !slices.IsSorted(keys) {
-		t.Errorf("the batch writes in the order %v", keys)
-	}
+	s.hooks.afterSync = nil
 }
 
 // TestClear: a clear is written by itself after a while, or with the next

@@ -1,7 +1,6 @@
 package embedded
 
 import (
-	"errors"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
@@ -12,8 +11,8 @@ import (
 // commit carries out one batch and answers every request in it. It runs in the
 // committer's goroutine alone.
 func (s *Store) commit(requests []*request) {
-	if err := s.Err(); err != nil {
-		answer(requests, tokenstore.Unavailable(errFailed))
+	if err := s.room(); err != nil {
+		answer(requests, err)
 		return
 	}
 	records := 0
@@ -21,21 +20,7 @@ func (s *Store) commit(requests []*request) {
 		records += len(r.marks)
 	}
 	cleared := s.clears.take(maxBatch-records, s.group.poke)
-
-	err := s.apply(requests, cleared)
-	var broken *panicError
-	switch {
-	case err == nil:
-		answer(requests, nil)
-	case errors.As(err, &broken) && s.Err() == nil && len(requests) > 1:
-		// A damaged page was to be written by one of them. The others do not
-		// suffer: each has a transaction of its own.
-		for _, r := range requests {
-			answer([]*request{r}, s.apply([]*request{r}, nil))
-		}
-	default:
-		answer(requests, err)
-	}
+	answer(requests, s.apply(requests, cleared))
 }
 
 // answer tells each request its refusal, or else err. Refusals come last of
@@ -52,76 +37,77 @@ func answer(requests []*request, err error) {
 	}
 }
 
-// apply makes one transaction of requests and clears. After an error nothing
-// is known to be recorded; the store is then poisoned unless it can go on.
+// apply decides requests and clears and brings what they change to the disk.
+// After an error nothing is known to be recorded; the store is then poisoned
+// unless it can go on.
 func (s *Store) apply(requests []*request, cleared map[tokenstore.Key]tokenstore.Token) error {
-	tx, err := s.db.Begin(true)
-	if err != nil {
-		s.poison(err)
-		return err
-	}
-	var keys []tokenstore.Key
-	var added uint64
-	err = guard(func() error {
-		bucket := tx.Bucket(keysBucket)
-		b := newBatch(bucket.Get, time.Now(), len(requests)+len(cleared))
+	v := s.view()
+	b := newBatch(v.get, time.Now(), len(requests)+len(cleared))
+	err := guard(func() error {
 		for _, r := range requests {
 			r.err = b.decide(r.marks)
 		}
 		for key, token := range cleared {
 			b.clear(key, token)
 		}
-		keys = b.dirty()
-		added, err = b.write(bucket, keys)
-		return err
-	})
-	if err != nil || len(keys) == 0 {
-		// Nothing was allocated yet, so bbolt's plain rollback is enough.
-		return errors.Join(err, s.rollback(tx))
-	}
-	return s.seal(tx, added)
-}
-
-// seal commits a transaction and makes its outcome known.
-func (s *Store) seal(tx *bolt.Tx, added uint64) error {
-	txid := tx.ID()
-	err := guard(tx.Commit)
-	if s.afterCommit != nil {
-		err = s.afterCommit(err)
-	}
-	if err == nil {
-		s.keys.Add(int64(added))
-		s.durable.advance(txid)
 		return nil
-	}
-	var broken *panicError
-	if errors.As(err, &broken) {
-		// Nobody knows how far it came, nor which of bbolt's locks it holds.
-		s.stuck = true
-		s.poison(err)
+	})
+	v.close()
+	if err != nil || len(b.changed) == 0 {
 		return err
 	}
-	if !passing(err) || !s.untouched() {
-		s.poison(err)
-	}
-	return err
+	return s.record(b.changed)
 }
 
-// untouched reports whether both headers of the file are still those of the
-// last transaction that is on the disk. A header that was written, be it in
-// part, but not synced would make the next transaction overwrite pages which
-// a crash still needs.
-func (s *Store) untouched() bool {
-	h, err := readHeaders(s.file)
-	return err == nil && h.txid == uint64(s.durable.last())
+// view is what the committer reads the records of one batch from: the recent
+// ones, and the file for the others.
+type view struct {
+	s       *Store
+	current map[tokenstore.Key]raised
+	frozen  *frozen
+	tx      *bolt.Tx // begun where it is first needed
+	keys    *bolt.Bucket
 }
 
-// rollback gives a transaction up in which nothing was allocated.
-func (s *Store) rollback(tx *bolt.Tx) error {
-	err := guard(tx.Rollback)
-	if err != nil {
-		s.stuck = true
-		s.poison(err)
+// view takes the maps first. A transaction of bbolt shows the file as it was
+// when it began: had it begun before, a fold could end in between and drop its
+// frozen records, which would then be neither here nor there.
+func (s *Store) view() *view {
+	v := &view{s: s}
+	v.current, v.frozen = s.recent.maps()
+	return v
+}
+
+func (v *view) get(key tokenstore.Key) (rec tokenstore.Record, ok bool, err error) {
+	if rec, ok := lookup(v.current, v.frozen, key); ok {
+		return rec, true, nil
 	}
-	return err
+	if v.tx == nil {
+		if v.tx, err = v.s.db.Begin(false); err != nil {
+			return rec, false, tokenstore.Unavailable(err)
+		}
+		v.keys = v.tx.Bucket(keysBucket)
+		if v.s.hooks.inView != nil {
+			v.s.hooks.inView()
+		}
+	}
+	return readRecord(v.keys, key)
+}
+
+func (v *view) close() {
+	if v.tx != nil {
+		_ = v.tx.Rollback() // never fails for a reader
+	}
+}
+
+// readRecord reads the record of a key in the file.
+func readRecord(keys *bolt.Bucket, key tokenstore.Key) (rec tokenstore.Record, ok bool, err error) {
+	raw := keys.Get([]byte(key))
+	if raw == nil {
+		return rec, false, nil
+	}
+	if rec, err = decodeRecord([]byte(key), raw); err != nil {
+		return tokenstore.Record{}, false, &tokenstore.DamagedError{Key: key, Why: err.Error()}
+	}
+	return rec, true, nil
 }

@@ -9,16 +9,17 @@ import (
 	"syscall"
 )
 
-// errFailed is what every call of a store gets whose file may not say what was
+// errFailed is what every call of a store gets whose files may not say what was
 // told of it.
-var errFailed = errors.New("a write to the store's file failed in a way that leaves its state unknown; the process must end and start again")
+var errFailed = errors.New("a write to the store's files failed in a way that leaves its state unknown; the process must end and start again")
 
 // spaceErrors are what a file system answers when it has no room. Nothing is
 // written then, and the next write may go well.
 var spaceErrors = []syscall.Errno{syscall.ENOSPC, syscall.EFBIG, syscall.EDQUOT}
 
-// passing reports whether a failed commit failed for want of space before
-// anything that counts was written, so that the store can go on. The answer in
+// passing reports whether a failed commit, or a failed write to a log, failed
+// for want of space before anything that counts was written, so that the store
+// can go on. The answer in
 // doubt is no: after a failed sync the kernel forgets which pages never
 // reached the disk, and a second sync would succeed without them.
 //
@@ -26,6 +27,11 @@ var spaceErrors = []syscall.Errno{syscall.ENOSPC, syscall.EFBIG, syscall.EDQUOT}
 // "write", growing the file with a text of its own, and a failed sync with a
 // bare errno on Linux and Op "sync" elsewhere.
 func passing(err error) bool {
+	var sync *syncError
+	var left *leftError
+	if errors.As(err, &sync) || errors.As(err, &left) {
+		return false // though it may wrap a want of space
+	}
 	if rest, ok := strings.CutPrefix(err.Error(), "file resize error: "); ok {
 		for _, errno := range spaceErrors {
 			if strings.HasSuffix(rest, ": "+errno.Error()) {

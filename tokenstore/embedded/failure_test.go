@@ -10,6 +10,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/fenceproxy/fenceproxy/tokenstore"
 )
@@ -34,6 +35,8 @@ func TestPassing(t *testing.T) {
 		{"sync after growing, no space", fmt.Errorf("file sync error: %s", &fs.PathError{Op: "sync", Err: syscall.ENOSPC}), false},
 		{"input/output error to grow", fmt.Errorf("file resize error: %s", &fs.PathError{Op: "truncate", Path: "x", Err: syscall.EIO}), false},
 		{"mapping failed", errors.New("mmap allocate error: no space left on device"), false},
+		{"sync of a log, no space", &syncError{&fs.PathError{Op: "write", Err: syscall.ENOSPC}}, false},
+		{"a log that cannot be cut back", &leftError{&fs.PathError{Op: "write", Err: syscall.ENOSPC}, syscall.EIO}, false},
 		{"panic", &panicError{"page 7 already freed"}, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -50,7 +53,7 @@ func TestFailedSync(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
 	acquire(t, s, mark("k", 5))
-	s.afterCommit = func(error) error { return syscall.EIO }
+	s.hooks.afterSync = func(error) error { return syscall.EIO }
 	_, err := s.Acquire(t.Context(), []tokenstore.Mark{mark("k", 6)})
 	wantUnknown(t, err)
 	select {
@@ -61,7 +64,7 @@ func TestFailedSync(t *testing.T) {
 	if err := s.Err(); !errors.Is(err, syscall.EIO) {
 		t.Errorf("Err = %v, which does not say why", err)
 	}
-	s.afterCommit = nil
+	s.hooks.afterSync = nil
 	for _, n := range []uint64{4, 5, 6, 7} {
 		_, err := s.Acquire(t.Context(), []tokenstore.Mark{mark("k", n)})
 		wantUnknown(t, err)
@@ -81,80 +84,104 @@ func TestFailedSync(t *testing.T) {
 	}
 }
 
-// TestFailedHeader: an error that looks like a full disk poisons the store all
-// the same where a header has been written and not synced.
-func TestFailedHeader(t *testing.T) {
-	s := open(t, t.TempDir())
-	s.afterCommit = func(error) error { return &fs.PathError{Op: "write", Err: syscall.ENOSPC} }
-	_, err := s.Acquire(t.Context(), []tokenstore.Mark{mark("k", 6)})
-	wantUnknown(t, err)
-	if s.Err() == nil {
-		t.Error("the store goes on over a header of which nobody knows whether it is on the disk")
+// TestFailedFold: a failed sync of the file ends the store as one of a log
+// does, and so does an error that looks like a full disk where a header has
+// been written and not synced. The raises are in the log all the same.
+func TestFailedFold(t *testing.T) {
+	for name, fail := range map[string]error{
+		"sync":           syscall.EIO,
+		"header written": &fs.PathError{Op: "write", Err: syscall.ENOSPC},
+		"panic":          &panicError{"page 7 already freed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			s := openWith(t, dir, tuning{foldAt: 2}, hooks{afterFold: func(error) error { return fail }})
+			acquire(t, s, mark("a", 5), mark("b", 5))
+			s.group.poke() // begins the fold
+			select {
+			case <-s.Failed():
+			case <-time.After(10 * time.Second):
+				t.Fatal("Failed stays open after a failed fold")
+			}
+			if err := s.Err(); !errors.Is(err, fail) {
+				t.Errorf("Err = %v, which does not say why", err)
+			}
+			_, err := s.Acquire(t.Context(), []tokenstore.Mark{mark("a", 6)})
+			wantUnknown(t, err)
+			if err := s.Close(true); err == nil {
+				t.Error("a clean stop was recorded by a store that had failed")
+			}
+			s = open(t, copyStore(t, dir)) // after a panic the old one is locked for good
+			wantHighest(t, s, "a", 5)
+			wantHighest(t, s, "b", 5)
+			if !s.Recovered() || s.Keys() != 2 {
+				t.Errorf("Recovered = %v, Keys = %d", s.Recovered(), s.Keys())
+			}
+		})
 	}
 }
 
-// TestNothingToldBeforeSync: while the sync of a raise runs, bbolt already
-// shows the raised record to readers. Neither it nor a refusal by it may be
-// told: a power cut could still undo it (story A2).
+// TestNothingToldBeforeSync: while the sync of a raise runs, the raise stands
+// in the log. Neither it nor a refusal by it may be told: a power cut could
+// still undo it (story A2). What was before is told at once.
 func TestNothingToldBeforeSync(t *testing.T) {
 	s := open(t, t.TempDir())
 	acquire(t, s, mark("k", 5))
 	written, synced := make(chan struct{}), make(chan struct{})
 	release := sync.OnceFunc(func() { close(synced) })
 	t.Cleanup(release) // before the store is closed, where the test fails
-	s.afterCommit = func(err error) error { close(written); <-synced; return err }
+	s.hooks.afterSync = func(err error) error { close(written); <-synced; return err }
 	raised := make(chan error, 1)
 	go func() {
-		_, err := s.Acquire(context.Background(), []tokenstore.Mark{mark("k", 6)})
+		_, err := s.Acquire(context.Background(), []tokenstore.Mark{mark("k", 6), mark("new", 6)})
 		raised <- err
 	}()
 	<-written
 
+	wantHighest(t, s, "k", 5)
+	if _, ok, err := s.Load(t.Context(), "new"); ok || err != nil || s.Keys() != 1 {
+		t.Errorf("a key was told of before the sync: %v, %v, %d keys", ok, err, s.Keys())
+	}
 	over, cancel := context.WithCancel(context.Background())
 	told := make(chan error, 2)
-	go func() {
-		rec, _, err := s.Load(over, "k")
-		if err == nil {
-			err = fmt.Errorf("Load told of %v before its sync was over", rec.Highest)
-		}
-		told <- err
-	}()
-	go func() {
-		_, err := s.Acquire(over, []tokenstore.Mark{mark("k", 4)})
-		told <- err
-	}()
+	for _, n := range []uint64{4, 5} { // stale by the disk, and by the sync under way
+		go func() {
+			_, err := s.Acquire(over, []tokenstore.Mark{mark("k", n)})
+			told <- err
+		}()
+	}
 	// Both give up; neither has an answer.
-	waitQueued(s, 1)
-	waitReader(s, told)
+	waitQueued(s, 2)
+	if len(told) > 0 {
+		t.Error("an answer before the sync")
+	}
 	cancel()
 	for range 2 {
 		wantUnknown(t, <-told)
 	}
-	s.afterCommit = nil
+	s.hooks.afterSync = nil
 	release()
 	if err := <-raised; err != nil {
 		t.Fatal(err)
 	}
 	wantHighest(t, s, "k", 6)
+	wantHighest(t, s, "new", 6)
 }
 
-// TestPoisonEndsWaits: a Load that waits for a sync ends when that sync fails.
-func TestPoisonEndsWaits(t *testing.T) {
-	s := open(t, t.TempDir())
-	written, synced := make(chan struct{}), make(chan struct{})
-	release := sync.OnceFunc(func() { close(synced) })
-	t.Cleanup(release) // before the store is closed, where the test fails
-	s.afterCommit = func(error) error { close(written); <-synced; return syscall.EIO }
-	go func() { _, _ = s.Acquire(context.Background(), []tokenstore.Mark{mark("k", 6)}) }()
-	<-written
-	told := make(chan error, 1)
-	go func() {
-		_, _, err := s.Load(context.Background(), "k")
-		told <- err
-	}()
-	waitReader(s, told)
-	release()
-	wantUnknown(t, <-told)
+// TestReplaySynced: what a killed process left in the kernel's memory alone is
+// brought to the disk before it is told of (story A2).
+func TestReplaySynced(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	acquire(t, s, mark("k", 5))
+	if err := s.Close(false); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Open(Options{Path: dir, hooks: hooks{afterSync: func(error) error { return syscall.EIO }}})
+	if !errors.Is(err, syscall.EIO) {
+		t.Errorf("Open: %v, want the error of the sync", err)
+	}
+	wantHighest(t, open(t, dir), "k", 5)
 }
 
 // TestGiveUpWhileSyncHangs: a disk that hangs holds no caller, and gathers no
@@ -164,7 +191,7 @@ func TestGiveUpWhileSyncHangs(t *testing.T) {
 	written, synced := make(chan struct{}), make(chan struct{})
 	release := sync.OnceFunc(func() { close(synced) })
 	t.Cleanup(release) // before the store is closed, where the test fails
-	s.afterCommit = func(err error) error { close(written); <-synced; return err }
+	s.hooks.afterSync = func(err error) error { close(written); <-synced; return err }
 	first := make(chan error, 1)
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
@@ -184,21 +211,12 @@ func TestGiveUpWhileSyncHangs(t *testing.T) {
 	if n := s.group.queued.Load(); n != 0 {
 		t.Errorf("%d requests of callers that are gone are still queued", n)
 	}
-	s.afterCommit = nil
+	s.hooks.afterSync = nil
 	release()
 	acquire(t, s, mark("other", 1))
 	wantHighest(t, s, "k", 1) // committed late
 	if _, ok, err := s.Load(t.Context(), "queued"); ok || err != nil {
 		t.Errorf("what was taken back is recorded (%v)", err)
-	}
-}
-
-// waitReader returns when a Load waits for a sync, or has told something.
-func waitReader(s *Store, told chan error) {
-	for waits := false; !waits && len(told) == 0; runtime.Gosched() {
-		s.durable.mu.Lock()
-		waits = s.durable.moved != nil
-		s.durable.mu.Unlock()
 	}
 }
 

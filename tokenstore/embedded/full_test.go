@@ -8,16 +8,18 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/fenceproxy/fenceproxy/tokenstore"
 )
 
-// fillDisk meets a full disk twice, as a limit on the size of files makes one:
-// first where the file is to grow, then where pages are written. It prints
-// what happened.
+// fillDisk meets a full disk, as a limit on the size of files makes one: first
+// where a frame is written to the log, then where a fold is to grow the file
+// or to write its pages. It prints what happened.
 func fillDisk(dir string) error {
 	signal.Ignore(syscall.SIGXFSZ) // would end the process
-	s, err := Open(Options{Path: dir, Create: true})
+	limits := tuning{foldAt: 20, most: 4, pause: time.Millisecond}
+	s, err := Open(Options{Path: dir, Create: true, tuning: limits})
 	if err != nil {
 		return err
 	}
@@ -38,34 +40,54 @@ func fillDisk(dir string) error {
 		return err
 	}
 
-	info, err := s.file.Stat()
-	if err != nil {
-		return err
-	}
-	if err := limit(uint64(info.Size())); err != nil {
-		return err
-	}
-	grown := 0
-	for err = nil; err == nil && grown < 1000; grown++ {
-		err = raise(fmt.Sprint(long, grown), 1)
-	}
-	report("growing", err)
-	fmt.Println("grow error:", strings.Contains(err.Error(), "file resize error"))
-
-	if err := limit(pageSize * 2); err != nil { // the headers alone can be written
+	// A part of the frame can be written, and must be cut off again.
+	if err := limit(uint64(s.log.end) + 100); err != nil {
 		return err
 	}
 	for i := range 3 {
-		report("writing", raise("before", uint64(2+i)))
+		report("long frame", raise(fmt.Sprint(long, i), 1))
 	}
+	report("short frame", raise("before", 2))
+	info, err := s.log.file.Stat()
+	if err != nil {
+		return err
+	}
+	fmt.Println("cut back:", info.Size() == s.log.end)
 	if err := limit(^uint64(0)); err != nil {
 		return err
 	}
-	report("space again", raise("before", 9))
+	report("space again", raise("before", 3))
 	for i := range 200 {
-		if err := raise(fmt.Sprint(long, "again", i), 1); err != nil {
+		if err := raise(fmt.Sprint(long, i), 1); err != nil {
 			return err
 		}
+	}
+	for tried, _ := s.recent.trial(); tried != nil; tried, _ = s.recent.trial() {
+		<-tried
+	}
+
+	// Logs have room for short keys, the file has none.
+	info, err = s.file.Stat()
+	if err != nil {
+		return err
+	}
+	for _, size := range []uint64{uint64(info.Size()), 8 * pageSize} {
+		if err := limit(size); err != nil {
+			return err
+		}
+		taken := 0
+		for err = nil; err == nil && taken < 10_000; taken++ {
+			err = raise(fmt.Sprint("short", size, taken%5000), uint64(1+taken/5000))
+		}
+		report("no fold", err)
+		fmt.Println("says so:", strings.Contains(err.Error(), "wait in") && strings.Contains(err.Error(), syscall.EFBIG.Error()), taken >= 2*limits.foldAt)
+		if err := limit(^uint64(0)); err != nil {
+			return err
+		}
+		for until := time.Now().Add(10 * time.Second); err != nil && time.Now().Before(until); time.Sleep(time.Millisecond) {
+			err = raise("before", 9)
+		}
+		report("space again", err)
 	}
 	return s.Close(true)
 }
@@ -76,11 +98,17 @@ func TestFullDisk(t *testing.T) {
 	dir := t.TempDir()
 	got := strings.Join(lines(t, child(t, "full disk", dir)), "\n")
 	want := strings.Join([]string{
-		"growing: unavailable=true failed=false load=true",
-		"grow error: true",
-		"writing: unavailable=true failed=false load=true",
-		"writing: unavailable=true failed=false load=true",
-		"writing: unavailable=true failed=false load=true",
+		"long frame: unavailable=true failed=false load=true",
+		"long frame: unavailable=true failed=false load=true",
+		"long frame: unavailable=true failed=false load=true",
+		"short frame: unavailable=false failed=false load=true",
+		"cut back: true",
+		"space again: unavailable=false failed=false load=true",
+		"no fold: unavailable=true failed=false load=true",
+		"says so: true true",
+		"space again: unavailable=false failed=false load=true",
+		"no fold: unavailable=true failed=false load=true",
+		"says so: true true",
 		"space again: unavailable=false failed=false load=true",
 	}, "\n")
 	if got != want {

@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// maxBatch is the most records of one transaction: bbolt's time grows
-	// faster than their number.
+	// maxBatch is the most records of one batch, so that none waits long for
+	// the others.
 	maxBatch = 1000
 	// linger is the longest that a commit waits for the callers that the one
 	// before it released. Timers are no use at this scale (the runtime rounds

@@ -15,9 +15,9 @@ import (
 )
 
 // raiseUntilKilled raises as fast as it can and prints what it was told is on
-// the disk, after it was told.
+// the disk, after it was told. It rotates and folds as often as it can.
 func raiseUntilKilled(dir string) error {
-	s, err := Open(Options{Path: dir, Create: true})
+	s, err := Open(Options{Path: dir, Create: true, tuning: tuning{foldAt: 12, foldChunk: 3}})
 	if err != nil {
 		return err
 	}
@@ -27,9 +27,11 @@ func raiseUntilKilled(dir string) error {
 		go func() {
 			key := tokenstore.Key(fmt.Sprintf("key %d", c))
 			other := tokenstore.Key(fmt.Sprintf("other %d", c))
+			// The others take turns, so that the logs have many keys.
+			turn := func(n uint64) tokenstore.Key { return tokenstore.Key(fmt.Sprintf("turn %d %d", c, n%turns)) }
 			rec, _, err := s.Load(context.Background(), key)
 			for n := rec.Highest.Major + 1; err == nil; n++ {
-				_, err = s.Acquire(context.Background(), []tokenstore.Mark{mark(key, n), mark(other, n)})
+				_, err = s.Acquire(context.Background(), []tokenstore.Mark{mark(key, n), mark(other, n), mark(turn(n), n)})
 				if err == nil {
 					print.Lock()
 					_, err = fmt.Printf("%d %d\n", c, n)
@@ -43,14 +45,16 @@ func raiseUntilKilled(dir string) error {
 	select {}
 }
 
+const turns = 50
+
 // TestKill kills a process at random moments: what it had reported as durable
-// is there in its next life, both keys of a step always together, and the
+// is there in its next life, all keys of a step always together, and the
 // marker of a clean stop is not.
 func TestKill(t *testing.T) {
 	dir := t.TempDir()
 	rng := rand.New(rand.NewPCG(1, 2))
 	var reported [4]uint64
-	total := 0
+	total, folded := 0, uint64(0)
 	for life := range 12 {
 		cmd := child(t, "raise until killed", dir)
 		out, err := cmd.StdoutPipe()
@@ -102,14 +106,22 @@ func TestKill(t *testing.T) {
 				t.Errorf("life %d: key %d = %v, %v, %v; %d was reported as durable", life, c, rec.Highest, ok, err, n)
 			}
 			wantHighest(t, s, tokenstore.Key(fmt.Sprintf("other %d", c)), rec.Highest.Major)
+			for back := range min(rec.Highest.Major, turns) {
+				n := rec.Highest.Major - back
+				wantHighest(t, s, tokenstore.Key(fmt.Sprintf("turn %d %d", c, n%turns)), n)
+			}
 			reported[c] = rec.Highest.Major // recorded, but killed before it was reported
 		}
+		folded = s.log.generation
 		if err := s.Close(false); err != nil {
 			t.Fatal(err)
 		}
 		if r, err := Verify(dir); err != nil || !r.Sound() {
 			t.Errorf("Verify = %+v, %v", r, err)
 		}
+	}
+	if folded < 30 {
+		t.Errorf("only %d logs were begun: this run shows nothing", folded)
 	}
 	if total < 100 {
 		t.Errorf("only %d raises were reported: this run shows nothing", total)

@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -15,8 +16,11 @@ import (
 
 // BenchmarkSize builds a store of a million keys of 20 bytes, or as many as
 // FENCEPROXY_BENCH_KEYS says, raises some of them at random, and measures a
-// fresh process that opens it. FENCEPROXY_BENCH_STORE keeps the store in that
-// directory, and measures it again where it is there already.
+// fresh process that opens it: first (killed-) with as much in its logs as they
+// take, as a kill at the worst moment leaves them, with the memory before and
+// after all of it is folded, and then again, with logs that are nearly empty.
+// FENCEPROXY_BENCH_STORE keeps the store in that directory, and measures it
+// again where it is there already.
 func BenchmarkSize(b *testing.B) {
 	keys := 1_000_000
 	if s := os.Getenv("FENCEPROXY_BENCH_KEYS"); s != "" {
@@ -32,12 +36,21 @@ func BenchmarkSize(b *testing.B) {
 	if _, err := os.Stat(filepath.Join(dir, storeFile)); err != nil {
 		build(b, dir, keys)
 	}
-	var open, anon, stored float64
-	for b.Loop() {
+	var open, anon, folded, stored float64
+	measure := func() {
 		out := lines(b, child(b, "measure open", dir))
-		if _, err := fmt.Sscan(out[0], &open, &anon, &stored); err != nil {
+		if _, err := fmt.Sscan(out[0], &open, &anon, &folded, &stored); err != nil {
 			b.Fatal(err)
 		}
+	}
+	fillLogs(b, dir, keys)
+	measure()
+	killed := []float64{open, anon, folded}
+	for b.Loop() {
+		measure()
+	}
+	for i, unit := range []string{"killed-open-ms", "killed-RssAnon-MB", "folded-RssAnon-MB"} {
+		b.ReportMetric(killed[i], unit) // Loop drops what was reported before
 	}
 	info, err := os.Stat(filepath.Join(dir, storeFile))
 	if err != nil {
@@ -51,43 +64,61 @@ func BenchmarkSize(b *testing.B) {
 }
 
 // build makes a store of keys in random order. Most of it goes without syncs
-// and in large steps, the rest as a proxy would do it.
+// and in large folds, the rest as a proxy would do it.
 func build(b *testing.B, dir string, keys int) {
 	began := time.Now()
-	s := open(b, dir)
+	s := openWith(b, dir, tuning{foldAt: 200_000, foldBytes: 1 << 30, foldChunk: 20_000}, hooks{})
 	rng := rand.New(rand.NewPCG(5, 6))
-	step := func(size int, token uint64, pick func(i int) int) {
-		marks := make([]tokenstore.Mark, 0, size)
-		seen := make(map[int]bool, size)
-		for i := range size {
-			if k := pick(i); !seen[k] {
-				seen[k] = true
-				marks = append(marks, mark(benchKey(k), token))
-			}
-		}
-		acquire(b, s, marks...)
-	}
 	const large = 20_000
 	order := rng.Perm(keys)
 	s.db.NoSync = true
 	for at := 0; at < keys; at += large {
-		step(min(large, keys-at), 1, func(i int) int { return order[at+i] })
+		step(b, s, min(large, keys-at), 1, func(i int) int { return order[at+i] })
 	}
-	for n := range keys / large / 10 {
-		step(large, uint64(2+n), func(int) int { return rng.IntN(keys) })
+	if err := s.Close(true); err != nil {
+		b.Fatal(err)
 	}
-	s.db.NoSync = false
-	for n := range 30 {
-		step(maxBatch, uint64(keys+n), func(int) int { return rng.IntN(keys) })
+	s = open(b, dir)
+	for n := range keys / maxBatch / 10 {
+		step(b, s, maxBatch, uint64(2+n), func(int) int { return rng.IntN(keys) })
 	}
+	waitFolded(b, s)
 	if err := s.Close(false); err != nil {
 		b.Fatal(err)
 	}
 	b.Logf("built %d keys in %v", keys, time.Since(began).Round(time.Second))
 }
 
+// fillLogs leaves as many raises in the logs as a store lets wait for a fold.
+func fillLogs(b *testing.B, dir string, keys int) {
+	limits := tuning{}.withDefaults()
+	s := openWith(b, dir, tuning{foldAt: 1 << 40, foldBytes: 1 << 40}, hooks{})
+	waitFolded(b, s)
+	rng := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 7))
+	for current, f := s.recent.maps(); len(current)+f.len() < min((limits.most+1)*limits.foldAt, keys/2); current, f = s.recent.maps() {
+		step(b, s, maxBatch, uint64(time.Now().UnixNano()), func(int) int { return rng.IntN(keys) })
+	}
+	if err := s.Close(false); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// step raises some keys in one step.
+func step(b *testing.B, s *Store, size int, token uint64, pick func(i int) int) {
+	marks := make([]tokenstore.Mark, 0, size)
+	seen := make(map[int]bool, size)
+	for i := range size {
+		if k := pick(i); !seen[k] {
+			seen[k] = true
+			marks = append(marks, mark(benchKey(k), token))
+		}
+	}
+	acquire(b, s, marks...)
+}
+
 // measureOpen prints how long a fresh process takes to open a store, in
-// milliseconds, and the memory that it then has of its own, in megabytes.
+// milliseconds, the memory that it then has of its own, in megabytes, the same
+// when all is folded, and the number of keys.
 func measureOpen(dir string) error {
 	began := time.Now()
 	s, err := Open(Options{Path: dir})
@@ -95,15 +126,26 @@ func measureOpen(dir string) error {
 	if err != nil {
 		return err
 	}
-	status, err := os.ReadFile("/proc/self/status")
+	anon, err := rssAnon()
 	if err != nil {
 		return err
 	}
-	_, rest, _ := strings.Cut(string(status), "RssAnon:")
-	var anon float64
-	if _, err := fmt.Sscan(rest, &anon); err != nil {
-		return err
+	for tried, _ := s.recent.trial(); tried != nil; tried, _ = s.recent.trial() {
+		<-tried
 	}
-	fmt.Println(float64(took.Microseconds())/1000, anon/1024, s.Keys())
-	return s.Close(false)
+	folded, err := rssAnon()
+	fmt.Println(float64(took.Microseconds())/1000, anon, folded, s.Keys())
+	return errors.Join(err, s.Close(false))
+}
+
+// rssAnon is the memory of this process, in megabytes.
+func rssAnon() (float64, error) {
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return 0, err
+	}
+	_, rest, _ := strings.Cut(string(status), "RssAnon:")
+	var kB float64
+	_, err = fmt.Sscan(rest, &kB)
+	return kB / 1024, err
 }

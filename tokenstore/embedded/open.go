@@ -29,6 +29,9 @@ type Options struct {
 	AcceptChanged []string
 	// Logger takes the warnings; nil drops them.
 	Logger *zap.Logger
+
+	tuning tuning // zero for the defaults
+	hooks  hooks
 }
 
 // Open opens the store of one proxy, and holds it until Close: the lock comes
@@ -95,6 +98,10 @@ func claim(dir string, mayCreate bool) (lockFile *os.File, created bool, err err
 	case missing && !mayCreate:
 		return nil, false, missingError(dir, true)
 	case missing:
+		// Logs without their store: its marks would be forgotten.
+		if logs, err := listLogs(dir); err != nil || len(logs) > 0 {
+			return nil, false, errors.Join(err, damaged(path, "it is missing, and its logs are there"))
+		}
 		return lockFile, true, create(dir)
 	}
 	return lockFile, false, nil
@@ -127,31 +134,88 @@ func openFile(path string, o Options) (*Store, error) {
 		return nil, err
 	}
 	s := newStore()
+	s.dir, s.logger, s.tuning, s.hooks = filepath.Dir(path), o.Logger, o.tuning.withDefaults(), o.hooks
+	if s.logger == nil {
+		s.logger = zap.NewNop()
+	}
 	if s.db, err = openBolt(path, os.O_RDWR, bolt.Options{OpenFile: s.keepFile}); err != nil {
 		return nil, err
 	}
-	err = guard(func() error {
-		if err := s.db.View(checkFormat); err != nil {
-			return err
-		}
-		err := s.db.Update(func(tx *bolt.Tx) (err error) {
-			s.recovered, s.changed, err = beginLife(tx, o.Rules, o.AcceptChanged)
-			return err
-		})
-		if err != nil {
-			return err
-		}
-		return s.db.View(func(tx *bolt.Tx) error {
-			s.durable.advance(tx.ID())
-			s.keys.Store(int64(tx.Bucket(keysBucket).Sequence()))
-			return nil
-		})
-	})
-	if err != nil {
+	if err := guard(func() error { return s.begin(o) }); err != nil {
 		_ = guard(s.db.Close)
+		if s.log != nil {
+			_ = s.log.close()
+		}
 		return nil, explain(path, err)
 	}
 	return s, nil
+}
+
+// begin replays the logs, begins the log of this life, and then the life. The
+// order counts: what the logs say is on the disk before anything is told of
+// it, nothing is appended to a log that was replayed, and the file speaks of a
+// log only when that is on the disk.
+func (s *Store) begin(o Options) error {
+	state, clean, err := readState(s.db)
+	if err != nil {
+		return err
+	}
+	r, err := readLogs(s.dir, state, clean)
+	if err != nil {
+		return err
+	}
+	if err := r.repair(s.dir, s.hooks.afterSync); err != nil {
+		return err
+	}
+	if s.log, err = newLog(s.dir, r.last+1); err != nil {
+		return fmt.Errorf("a log cannot be begun: %w", err)
+	}
+	s.reached("log made")
+	if len(r.records) == 0 {
+		state.folded = r.last // logs without a raise need no fold
+	}
+	state.begun = s.log.generation
+	err = s.db.Update(func(tx *bolt.Tx) (err error) {
+		s.recovered, s.changed, err = beginLife(tx, o.Rules, o.AcceptChanged)
+		if err != nil {
+			return err
+		}
+		return state.write(tx.Bucket(aboutBucket))
+	})
+	var refused *tokenstore.ChangedRulesError
+	if errors.As(err, &refused) {
+		// Nothing was written. After other errors the file may speak of the
+		// log, which must be there then.
+		return errors.Join(err, removeLogs(s.dir, []uint64{s.log.generation}))
+	}
+	if err != nil {
+		return err
+	}
+	s.removeFolded(state.folded)
+	if len(r.records) > 0 {
+		s.recent.frozen = newFrozen(r.records, r.last, r.bytes)
+	}
+	return s.db.View(func(tx *bolt.Tx) error {
+		s.txid = uint64(tx.ID())
+		s.keys.Store(int64(tx.Bucket(keysBucket).Sequence()) + r.added)
+		return nil
+	})
+}
+
+// readState reads what decides how the logs are read.
+func readState(db *bolt.DB) (state logState, clean bool, err error) {
+	err = db.View(func(tx *bolt.Tx) error {
+		if err := checkFormat(tx); err != nil {
+			return err
+		}
+		about := tx.Bucket(aboutBucket)
+		if clean, err = isClean(about); err != nil {
+			return err
+		}
+		state, err = readLogState(about)
+		return err
+	})
+	return state, clean, err
 }
 
 // keepFile opens the file for bbolt and keeps it, for a look at its headers
@@ -196,7 +260,7 @@ func openBolt(path string, flag int, o bolt.Options) (db *bolt.DB, err error) {
 func explain(path string, err error) error {
 	var changed *tokenstore.ChangedRulesError
 	switch {
-	case errors.As(err, &changed):
+	case errors.As(err, &changed), errors.Is(err, ErrDamaged):
 		return err
 	case errors.Is(err, berrors.ErrTimeout):
 		return locked(filepath.Dir(path))

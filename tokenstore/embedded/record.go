@@ -47,7 +47,11 @@ func checksum(key, value []byte) uint32 {
 
 // encodeRecord returns the sealed bytes of rec under key.
 func encodeRecord(key []byte, rec tokenstore.Record) []byte {
-	b := make([]byte, 0, holderAt+len(rec.Holder)+sealSize)
+	return seal(key, appendRecord(make([]byte, 0, holderAt+len(rec.Holder)+sealSize), rec))
+}
+
+// appendRecord appends the bytes of rec, without the seal.
+func appendRecord(b []byte, rec tokenstore.Record) []byte {
 	b, _ = rec.Highest.AppendBinary(b) // never fails
 	var flags byte
 	if rec.Clear {
@@ -55,8 +59,7 @@ func encodeRecord(key []byte, rec tokenstore.Record) []byte {
 	}
 	b = append(b, flags)
 	b = binary.BigEndian.AppendUint64(b, uint64(rec.RaisedAt.UnixNano()))
-	b = append(b, rec.Holder...)
-	return seal(key, b)
+	return append(b, rec.Holder...)
 }
 
 // decodeRecord reads what encodeRecord wrote; its result keeps nothing of b.

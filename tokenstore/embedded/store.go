@@ -7,8 +7,10 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	bolt "go.etcd.io/bbolt"
+	"go.uber.org/zap"
 
 	"github.com/fenceproxy/fenceproxy/tokenstore"
 )
@@ -20,13 +22,27 @@ type Store struct {
 	recovered bool
 	changed   []string
 
-	db   *bolt.DB
-	file *os.File // bbolt's own, read after a failed commit
+	dir    string
+	logger *zap.Logger
+	tuning tuning
+	hooks  hooks
 
-	group   *group // its goroutine alone writes to db
-	clears  clears
-	durable durable
-	keys    atomic.Int64
+	group  *group // its goroutine, the committer, alone appends to log
+	clears clears
+	keys   atomic.Int64
+	recent recent
+
+	// The committer's, and Close's when that has ended.
+	log          *raiseLog
+	rotateFailed time.Time // when the last rotation failed
+	rotateErr    error     // and why
+
+	// A fold's, of which one runs at a time, and Close's when that has ended.
+	folds sync.WaitGroup
+	db    *bolt.DB
+	file  *os.File // bbolt's own, read after a failed commit
+	txid  uint64   // of the last transaction that is on the disk
+	stuck bool     // a transaction could not be ended
 
 	failOnce sync.Once
 	failErr  error         // set before failed is closed
@@ -35,11 +51,20 @@ type Store struct {
 	closeOnce sync.Once
 	closeErr  error
 	closed    chan struct{} // closed first thing by Close
-	stuck     bool          // the committer's: a transaction could not be ended
+}
 
-	// afterCommit is called by the committer with what bbolt's commit said; a
-	// test puts failures there. It is nil otherwise.
-	afterCommit func(err error) error
+// hooks are where tests put failures and halts; all are nil otherwise.
+type hooks struct {
+	afterSync func(err error) error // given what the sync of a log said, says it instead
+	afterFold func(err error) error // the same for bbolt's commit
+	inView    func()                // when a transaction has begun that reads
+	reached   func(step string)     // at each step of a rotation and a fold
+}
+
+func (s *Store) reached(step string) {
+	if s.hooks.reached != nil {
+		s.hooks.reached(step)
+	}
 }
 
 var _ tokenstore.Store = (*Store)(nil)
@@ -48,10 +73,18 @@ func newStore() *Store {
 	return &Store{failed: make(chan struct{}), closed: make(chan struct{})}
 }
 
-func (s *Store) start() { s.group = startGroup(s.commit) }
+// start starts the committer, and the fold of what was replayed.
+func (s *Store) start() {
+	_, f := s.recent.maps()
+	s.group = startGroup(s.commit)
+	if f != nil {
+		s.folds.Go(func() { s.foldFrozen(f) })
+	}
+}
 
-// Load implements tokenstore.Store. It reads without waiting for the
-// committer, except where it met a record that is not on the disk yet.
+// Load implements tokenstore.Store. It never waits for the committer: what it
+// sees is on the disk, in a log or in the file, and only came to the file from
+// a log.
 func (s *Store) Load(ctx context.Context, key tokenstore.Key) (rec tokenstore.Record, ok bool, err error) {
 	if ctx.Err() != nil {
 		return rec, false, tokenstore.Unavailable(context.Cause(ctx))
@@ -59,30 +92,30 @@ func (s *Store) Load(ctx context.Context, key tokenstore.Key) (rec tokenstore.Re
 	if err := s.usable(); err != nil {
 		return rec, false, err
 	}
-	var txid int
-	var damage error
+	if rec, ok := s.recent.load(key); ok {
+		return rec, true, nil
+	}
+	// The transaction begins after the look at the recent records. The other
+	// way round a fold could end in between and drop its records, and they
+	// would be seen neither there nor in the file as it was before.
 	err = guard(func() error {
-		return s.db.View(func(tx *bolt.Tx) error {
-			txid = tx.ID()
-			raw := tx.Bucket(keysBucket).Get([]byte(key))
-			if raw != nil {
-				rec, damage = decodeRecord([]byte(key), raw)
-				ok = damage == nil
+		return s.db.View(func(tx *bolt.Tx) (err error) {
+			if s.hooks.inView != nil {
+				s.hooks.inView()
 			}
-			return nil
+			rec, ok, err = readRecord(tx.Bucket(keysBucket), key)
+			return err
 		})
 	})
-	if err != nil {
+	var damaged *tokenstore.DamagedError
+	switch {
+	case err == nil:
+		return rec, ok, nil
+	case errors.As(err, &damaged):
+		return tokenstore.Record{}, false, err
+	default:
 		return tokenstore.Record{}, false, fmt.Errorf("key %s cannot be read: %w", key, tokenstore.Unavailable(err))
 	}
-	// Even a damaged record and none at all are told only of a state that lasts.
-	if err := s.durable.wait(ctx, txid, s.failed, s.closed); err != nil {
-		return tokenstore.Record{}, false, err
-	}
-	if damage != nil {
-		return tokenstore.Record{}, false, &tokenstore.DamagedError{Key: key, Why: damage.Error()}
-	}
-	return rec, ok, nil
 }
 
 // Acquire implements tokenstore.Store.
@@ -138,44 +171,58 @@ func (s *Store) Err() error {
 	}
 }
 
-// Close implements tokenstore.Store. It waits for the commit under way, and
-// with clean writes the marker durably; an error then means that there may be
-// none. Further calls return what the first one returned.
+// Close implements tokenstore.Store. It waits for the batch and the fold under
+// way. With clean it folds all raises into the file and writes the marker
+// durably; an error then means that there may be none. Further calls return
+// what the first one returned.
 func (s *Store) Close(clean bool) error {
 	s.closeOnce.Do(func() {
 		close(s.closed)
 		s.clears.stop()
 		s.group.stop()
+		s.folds.Wait()
 		s.closeErr = s.end(clean)
 	})
 	return s.closeErr
 }
 
-// end closes the file when the committer has ended, and gives the lock back
+// end closes the files when nothing runs any more, and gives the lock back
 // last of all.
 func (s *Store) end(clean bool) error {
 	err := s.Err()
 	if err == nil && clean {
-		if err = guard(func() error { return s.db.Update(endLife) }); err != nil {
-			err = fmt.Errorf("the marker of a clean stop is not written: %w", err)
-		}
+		err = s.endClean()
 	}
 	if s.stuck {
 		// bbolt's Close would wait for a transaction that nobody can end. The
 		// lock stays with the process, which is about to end.
 		return err
 	}
-	return errors.Join(err, guard(s.closeFile), s.lock.Close())
+	return errors.Join(err, guard(s.closeFiles), s.lock.Close())
 }
 
-// closeFile closes the file. After a failure the kernel may hold pages that
-// never reached the disk and take them for written: they are dropped from its
-// cache, so that the next life reads what the disk has.
-func (s *Store) closeFile() error {
-	path := s.file.Name()
-	err := s.db.Close()
+// endClean folds what is in the logs and writes the marker, in one
+// transaction at the end: a store with the marker has no raise in a log.
+func (s *Store) endClean() error {
+	last := s.log.generation
+	if err := s.fold(s.recent.all(), logState{folded: last, begun: last}, endLife); err != nil {
+		return fmt.Errorf("the marker of a clean stop is not written: %w", err)
+	}
+	s.reached("marker written")
+	s.removeFolded(last)
+	return nil
+}
+
+// closeFiles closes the file and the log. After a failure the kernel may hold
+// pages that never reached the disk and take them for written: they are
+// dropped from its cache, so that the next life reads what the disk has.
+func (s *Store) closeFiles() error {
+	paths := []string{s.file.Name(), s.log.file.Name()}
+	err := errors.Join(s.db.Close(), s.log.close())
 	if s.Err() != nil {
-		forgetCache(path)
+		for _, path := range paths {
+			forgetCache(path)
+		}
 	}
 	return err
 }

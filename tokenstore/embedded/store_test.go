@@ -1,7 +1,10 @@
 package embedded
 
 import (
+	"errors"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/fenceproxy/fenceproxy/tokenstore"
@@ -23,15 +26,54 @@ func TestStore(t *testing.T) {
 	})
 }
 
+// TestStoreFolding: a store keeps its promises while it folds all the time, and
+// while every raise waits for a fold.
+func TestStoreFolding(t *testing.T) {
+	storetest.RunDurable(t, func(t *testing.T) func(t *testing.T) tokenstore.Store {
+		dir := t.TempDir()
+		return func(t *testing.T) tokenstore.Store { return openWith(t, dir, tuning{foldAt: 1, most: 1}, hooks{}) }
+	})
+}
+
 // open opens a store that ends with the test at the latest.
 func open(t testing.TB, dir string) *Store {
 	t.Helper()
-	s, err := Open(Options{Path: dir, Create: true})
+	return openWith(t, dir, tuning{}, hooks{})
+}
+
+// openWith opens a store with other limits, and with hooks.
+func openWith(t testing.TB, dir string, limits tuning, h hooks) *Store {
+	t.Helper()
+	s, err := Open(Options{Path: dir, Create: true, tuning: limits, hooks: h})
 	if err != nil {
 		t.Fatalf("Open: %v", err)
 	}
 	t.Cleanup(func() { _ = s.Close(false) })
 	return s
+}
+
+// copyStore copies the files of a store as they are to a new directory, as a
+// kill at this moment would leave them.
+func copyStore(t testing.TB, dir string) string {
+	t.Helper()
+	to := t.TempDir()
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		b, err := os.ReadFile(filepath.Join(dir, f.Name()))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // an old log, removed in between
+		}
+		if err == nil && f.Name() != lockFile {
+			err = os.WriteFile(filepath.Join(to, f.Name()), b, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return to
 }
 
 func mark(key tokenstore.Key, n uint64) tokenstore.Mark {

@@ -16,7 +16,8 @@ const maxProblems = 100
 
 // Report is what Verify found.
 type Report struct {
-	// Keys is the number of records, damaged ones included.
+	// Keys is the number of keys that have a record, damaged ones included, in
+	// the file or in a log.
 	Keys int64
 	// Clean says that the store carries the marker of a clean stop.
 	Clean bool
@@ -37,8 +38,9 @@ func (r *Report) add(format string, args ...any) {
 }
 
 // Verify checks every record and the structure of a store that no process
-// uses, without changing it. It finds what no single read can see: a key that
-// was lost. It reads the whole file and takes some 100 bytes of memory a page.
+// uses, and its logs, without changing anything. It finds what no single read
+// can see: a key that was lost. It reads all files and takes some 100 bytes of
+// memory a page.
 //
 // Its errors are those of Open; what is wrong inside a store that could be
 // opened is in the Report.
@@ -76,28 +78,40 @@ func Verify(path string) (Report, error) {
 		return r, err
 	}
 	defer func() { _ = guard(db.Close) }()
-	if err := guard(func() error { return db.View(r.check) }); err != nil {
-		if errors.Is(err, tokenstore.ErrForeign) {
-			return r, explain(file, err)
-		}
+	var logs error // a log that Open would not take
+	err = guard(func() error {
+		return db.View(func(tx *bolt.Tx) error {
+			err := r.check(tx, path)
+			if errors.Is(err, ErrDamaged) {
+				logs, err = err, nil
+			}
+			return err
+		})
+	})
+	if errors.Is(err, tokenstore.ErrForeign) {
+		return r, explain(file, err)
+	}
+	if err != nil {
 		r.add("%v", err)
 	}
-	return r, nil
+	return r, logs
 }
 
-// check looks at everything with the eyes of bbolt, and then at every record.
-func (r *Report) check(tx *bolt.Tx) error {
+// check looks at everything with the eyes of bbolt, then at every record, and
+// then at the logs in dir.
+func (r *Report) check(tx *bolt.Tx, dir string) error {
 	for err := range tx.Check() {
 		r.add("structure: %v", err)
 	}
 	if err := checkFormat(tx); err != nil {
 		return err
 	}
-	clean, err := getSealed(tx.Bucket(aboutBucket), cleanKey)
+	about := tx.Bucket(aboutBucket)
+	clean, err := isClean(about)
 	if err != nil {
 		r.add("%v", err)
 	}
-	r.Clean = string(clean) == string(cleanValue)
+	r.Clean = clean
 	if _, _, err := readRules(tx.Bucket(rulesBucket)); err != nil {
 		r.add("%v", err)
 	}
@@ -110,8 +124,26 @@ func (r *Report) check(tx *bolt.Tx) error {
 		}
 		return nil
 	})
-	if want := keys.Sequence(); err == nil && uint64(r.Keys) != want {
+	if err != nil {
+		return err
+	}
+	state, err := readLogState(about)
+	if err != nil {
+		return err
+	}
+	logs, err := readLogs(dir, state, clean)
+	if err != nil {
+		return err
+	}
+	for key := range logs.records {
+		if keys.Get([]byte(key)) == nil {
+			r.Keys++
+		}
+	}
+	// A fold that a crash cut off has brought some of the new keys of the logs
+	// to the file, but not their number.
+	if want := keys.Sequence() + uint64(logs.added); uint64(r.Keys) != want {
 		r.add("there are %d records, and there should be %d", r.Keys, want)
 	}
-	return err
+	return nil
 }
