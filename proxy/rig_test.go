@@ -126,6 +126,9 @@ func (r *rig) proxy(target string, change func(o *Options, rules []Rule)) {
 		if err := r.gate.Idle(ctx); err != nil {
 			r.Errorf("a write was left behind: %+v", r.gate.Counts())
 		}
+		for r.handler.buffered.Load() != 0 && ctx.Err() == nil { // the handlers still end
+			time.Sleep(time.Millisecond)
+		}
 		if n := r.handler.buffered.Load(); n != 0 {
 			r.Errorf("%d bytes of max_buffered were left behind", n)
 		}

@@ -1,0 +1,45 @@
+package main
+
+const (
+	gatePkg   = "./proxy/gate"
+	stateFile = "proxy/gate/state.go"
+)
+
+// decisions are the mutants of what the gate decides.
+func decisions() []mutant {
+	return []mutant{
+		one("A2", "6: an equal token does not wait for the first one's raise",
+			stateFile, "\tcase !s.durable.is(t):\n", "\tcase !s.durable.is(t) && !s.underway(t):\n",
+			gatePkg, "TestStoryA2"),
+		one("B", "7: no drain",
+			stateFile, "\tcase s.older > 0:\n", "\tcase false && s.older > 0:\n",
+			gatePkg, "TestStoryB"),
+		one("Q", "3: after a crash, equal tokens do not wait",
+			stateFile, "\t\ts.record(rec.Highest, rec.Clear, rec.Holder)\n", "\t\ts.record(rec.Highest, true, rec.Holder)\n",
+			gatePkg, "TestStoryQ"),
+		one("E-waits", "3: no write waits for the quarantine",
+			stateFile, "\tcase q == quarantineAll || q == quarantineUnclear && !s.durable.clear:\n", "\tcase q == quarantineAll:\n",
+			gatePkg, "TestStoryE"),
+		one("H", "5: the copy in memory is filled by a blind write",
+			stateFile, "\t\ts.record(rec.Highest, rec.Clear, rec.Holder)\n",
+			"\t\ts.durable.token, s.durable.exists, s.durable.clear = rec.Highest, true, rec.Clear\n\t\ts.high, s.hasHigh = rec.Highest, true\n",
+			gatePkg, "TestStoryH"),
+		one("H-record", "6: what memory knows of the record may go down",
+			stateFile, "\tcase s.durable.above(token):\n", "\tcase false && s.durable.above(token):\n",
+			gatePkg, "TestStoryH"),
+		one("raised-before-checked", "all keys: one is raised before the other is checked",
+			stateFile,
+			"\traise                    // its token, or its holder, is not on the disk yet (rules 5 and 6)\n\tpending                  // a higher token is not on the disk yet (rule 4)\n\tcollision                // its token is another holder's, on the disk (rules 6 and 8)\n\tstale                    // a higher token is on the disk (rules 4 and 8)\n",
+			"\tpending\n\tcollision\n\tstale\n\traise\n",
+			gatePkg, "TestSeveralKeysOneStale"),
+		one("tokenless-crash", "3: a clear record ends the quarantine where writes pass without a token",
+			stateFile, "\tcase q == quarantineAll || q == quarantineUnclear && !s.durable.clear:\n", "\tcase q != quarantineNone && !s.durable.clear:\n",
+			gatePkg, "TestTokenlessCrash"),
+		one("holder", "8: an equal token of another holder passes",
+			stateFile, "\tcase holder != \"\" && s.durable.holder != holder:\n", "\tcase false && holder != \"\" && s.durable.holder != holder:\n",
+			gatePkg, "TestHolder"),
+		one("holder-adopted", "6: a record without a holder takes none",
+			stateFile, "\tcase holder != \"\" && s.durable.holder == \"\":\n\t\treturn raise // or a second holder could share the token\n", "",
+			gatePkg, "TestHolderAdopted"),
+	}
+}
