@@ -204,7 +204,9 @@ func TestExpectAndHints(t *testing.T) {
 
 // A client that leaves bytes behind its request and goes is gone.
 func TestClientLeavesBytesBehind(t *testing.T) {
-	r := newRig(t, func(_ *Options, rules []Rule) { rules[0].DrainTimeout, rules[0].ResponseTimeout = time.Minute, time.Minute })
+	r := newRig(t, func(_ *Options, rules []Rule) {
+		rules[0].DrainTimeout, rules[0].ResponseTimeout = time.Minute, time.Minute
+	})
 	r.dial().put("1", "")
 	w1 := r.next()
 	b := r.dial().put("2", "")
