@@ -6,7 +6,9 @@ STATICCHECK ?= honnef.co/go/tools/cmd/staticcheck@v0.8.2
 FUZZTIME    ?= 10s
 # One package at a time: some tests measure time, and all of them share the
 # machine.
-TESTFLAGS   ?= -race -p 1 -timeout 10m
+# Never from the cache: tests start the binary and servers, whose changes it
+# does not see.
+TESTFLAGS   ?= -race -p 1 -count=1 -timeout 10m
 # The long form of the torture.
 WRITES ?= 1000000
 KILLS  ?= 200
