@@ -80,3 +80,15 @@ func (e *ChangedRulesError) Error() string {
 	return fmt.Sprintf("the keys of rule %s are made otherwise than when this store was last used, and its marks would be forgotten; "+
 		"name it in store.accept_changed_rules if that is meant, or restore its path, key and path_policy", strings.Join(e.Rules, ", "))
 }
+
+// EpochError refuses to open a store whose rule had a higher epoch: its tokens
+// would all be stale, or, had the store been moved, all be believed.
+type EpochError struct {
+	Rule    string
+	Epoch   uint64 // as it is now
+	Highest uint64 // that the rule has had
+}
+
+func (e *EpochError) Error() string {
+	return fmt.Sprintf("the epoch of rule %s is %d and was %d already; an epoch only grows: set it to %d or above", e.Rule, e.Epoch, e.Highest, e.Highest)
+}

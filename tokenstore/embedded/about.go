@@ -152,6 +152,31 @@ func beginLife(tx *bolt.Tx, now tokenstore.Rules, accept []string) (recovered bo
 	return recovered, changed, nil
 }
 
+// raiseEpochs remembers the highest epoch of every rule, and refuses a lower
+// one than a rule has had.
+func raiseEpochs(about *bolt.Bucket, now map[string]uint64) error {
+	for _, name := range slices.Sorted(maps.Keys(now)) {
+		key := []byte("epoch " + name)
+		old, err := getSealed(about, key)
+		if err != nil || old != nil && len(old) != 8 {
+			return errors.Join(fmt.Errorf("the epoch of rule %s: %w", name, errSeal), err)
+		}
+		var highest uint64
+		if old != nil {
+			highest = binary.BigEndian.Uint64(old)
+		}
+		switch {
+		case now[name] < highest:
+			return &tokenstore.EpochError{Rule: name, Epoch: now[name], Highest: highest}
+		case now[name] > highest:
+			if err := putSealed(about, key, binary.BigEndian.AppendUint64(nil, now[name])); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 // endLife does in one transaction what a clean stop changes (rule 12).
 func endLife(tx *bolt.Tx) error {
 	rules := tx.Bucket(rulesBucket)

@@ -24,6 +24,9 @@ type Options struct {
 	// Rules are the fingerprints of the rules in use. Where they are nil, no
 	// fingerprint is compared or remembered.
 	Rules tokenstore.Rules
+	// Epochs are the epochs of the rules by their names. A lower one than a rule
+	// has had is refused.
+	Epochs map[string]uint64
 	// AcceptChanged names the rules whose fingerprint may be another than the
 	// one on record.
 	AcceptChanged []string
@@ -39,7 +42,8 @@ type Options struct {
 // clean stop is durably erased (rule 2, story F).
 //
 // Its errors wrap ErrLocked, ErrMissing, ErrForeign or ErrDamaged, or are a
-// *tokenstore.ChangedRulesError, or come from the file system. It never waits
+// *tokenstore.ChangedRulesError or *tokenstore.EpochError, or come from the file
+// system. It never waits
 // for a lock, and never begins anew over a file that is there.
 func Open(o Options) (*Store, error) {
 	log := o.Logger
@@ -177,13 +181,15 @@ func (s *Store) begin(o Options) error {
 	state.begun = s.log.generation
 	err = s.db.Update(func(tx *bolt.Tx) (err error) {
 		s.recovered, s.changed, err = beginLife(tx, o.Rules, o.AcceptChanged)
+		if err == nil {
+			err = raiseEpochs(tx.Bucket(aboutBucket), o.Epochs)
+		}
 		if err != nil {
 			return err
 		}
 		return state.write(tx.Bucket(aboutBucket))
 	})
-	var refused *tokenstore.ChangedRulesError
-	if errors.As(err, &refused) {
+	if isRefusal(err) {
 		// Nothing was written. After other errors the file may speak of the
 		// log, which must be there then.
 		return errors.Join(err, removeLogs(s.dir, []uint64{s.log.generation}))
@@ -258,9 +264,8 @@ func openBolt(path string, flag int, o bolt.Options) (db *bolt.DB, err error) {
 
 // explain says in the store's own terms what is wrong with a file.
 func explain(path string, err error) error {
-	var changed *tokenstore.ChangedRulesError
 	switch {
-	case errors.As(err, &changed), errors.Is(err, ErrDamaged):
+	case isRefusal(err), errors.Is(err, ErrDamaged):
 		return err
 	case errors.Is(err, berrors.ErrTimeout):
 		return locked(filepath.Dir(path))
@@ -272,4 +277,12 @@ func explain(path string, err error) error {
 		return damaged(path, err.Error())
 	}
 	return fmt.Errorf("the store %s cannot be opened: %w", path, err)
+}
+
+// isRefusal reports whether a store is not opened because of what the
+// configuration says, and not of what the file does.
+func isRefusal(err error) bool {
+	var changed *tokenstore.ChangedRulesError
+	var epoch *tokenstore.EpochError
+	return errors.As(err, &changed) || errors.As(err, &epoch)
 }
