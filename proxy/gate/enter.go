@@ -41,7 +41,7 @@ func (g *Gate) Enter(ctx context.Context, r Request, t *Ticket) error {
 	t.lock()
 	t.attach()
 	if v, _ := t.decide(); v == admit && !g.stopping.Load() && g.sole {
-		t.register(true)
+		t.register()
 		t.unlock()
 		t.tellClear()
 		return nil
@@ -89,7 +89,7 @@ func (g *Gate) pass(ctx context.Context, t *Ticket) error {
 		switch v {
 		case admit: // durable, drained, not stopping, the highest (rule 8)
 			if err = t.mayRegister(ctx); err == nil {
-				t.register(true)
+				t.register()
 			}
 			t.unlock()
 			return err
@@ -172,11 +172,8 @@ func (t *Ticket) decide() (verdict, *claim) {
 	worst, at := admit, &t.claims[0]
 	for i := range t.claims {
 		c := &t.claims[i]
-		v := admit
-		if !c.Tokenless {
-			v = c.entry.decide(c.Token, c.Holder, t.gate.heldBy(c))
-		}
-		if !t.gate.sole && t.grant == nil && !c.Tokenless && (v == admit || v == drain) {
+		v := c.entry.decide(c.Token, c.Holder, t.gate.heldBy(c))
+		if !t.gate.sole && t.grant == nil && (v == admit || v == drain) {
 			v = raise // a shared store admits nothing without a grant (R2)
 		}
 		if v > worst {
@@ -274,9 +271,9 @@ func (t *Ticket) leave() {
 }
 
 // register counts the write in on all its keys. The locks are held, and the
-// decision was taken under them: one atomic step (C, C2). drained says that
-// every lower write is over, so that the records may say clear (rule 6).
-func (t *Ticket) register(drained bool) {
+// decision was taken under them: one atomic step (C, C2). Every lower write is
+// over, so the records may say clear (rule 6).
+func (t *Ticket) register() {
 	if t.read {
 		t.phase = over
 		t.dequeue()
@@ -286,9 +283,9 @@ func (t *Ticket) register(drained bool) {
 	t.phase = inFlight
 	for i := range t.claims {
 		c := &t.claims[i]
-		c.entry.register(c.Tokenless || !drained && c.entry.overtaken(c.Token))
+		c.entry.register()
 		c.entry.link(c)
-		if drained && !c.Suspect && !c.Tokenless && !c.entry.durable.clear {
+		if !c.Suspect && !c.entry.durable.clear {
 			c.entry.durable.clear, c.entry.dirty, c.toClear = true, true, true
 		}
 	}
@@ -335,7 +332,7 @@ func (t *Ticket) retryAfter() time.Duration {
 		}
 		for o := c.entry.registered; o != nil; o = o.next {
 			switch {
-			case !o.Tokenless && !o.Token.Less(c.Token):
+			case !o.Token.Less(c.Token):
 			case o.ticket.phase == inFlight:
 				return 0
 			case o.ticket.lost.until.After(last):

@@ -39,9 +39,6 @@ func (t *Ticket) lift() (marks []tokenstore.Mark) {
 	for i := range t.claims {
 		c := &t.claims[i]
 		e := c.entry
-		if c.Tokenless {
-			continue
-		}
 		e.state.lift(c.Token)
 		if t.gate.sole && (e.underway(c.Token) || e.durable.is(c.Token) && (c.Holder == "" || e.durable.holder != "")) {
 			continue
@@ -165,7 +162,7 @@ func (e *entry) recorded(token tokenstore.Token, clear bool, holder string) {
 	e.record(token, clear, holder)
 	e.dirty = true
 	for c := e.registered; c != nil; c = c.next {
-		if c.Tokenless || c.Token.Less(token) {
+		if c.Token.Less(token) {
 			c.ticket.pass()
 		}
 	}

@@ -215,15 +215,6 @@ func (r *rig) crash() {
 	synctest.Wait()
 }
 
-// observe is startOn for a rule that only looks on.
-func (r *rig) observe(name string, claims ...Claim) *write {
-	r.Helper()
-	return r.arrive(name, func(ctx context.Context, w *write) (err error) {
-		w.would, err = w.gate.Observe(ctx, Request{Claims: claims, DrainTimeout: time.Hour, Settle: settle}, &w.ticket)
-		return err
-	}, claims)
-}
-
 // read is startOn for a request that writes nothing.
 func (r *rig) read(name string, claims ...Claim) *write {
 	r.Helper()
@@ -243,7 +234,6 @@ type write struct {
 	result chan error
 
 	err    error
-	would  error // of observe
 	done   bool
 	sent   bool // passed the gate of a living process
 	landed bool

@@ -152,20 +152,14 @@ func (s *state) endRaise(token tokenstore.Token) {
 // a raise to high may carry clear, unless a quarantine runs (rule 6).
 func (s *state) drained() bool { return s.older == 0 }
 
-// register counts a write in (rule 8). older says that a higher token was
-// seen, or that it has none and counts as older than every token.
-func (s *state) register(older bool) {
-	if older {
-		s.older++
-	} else {
-		s.current++
-	}
-}
+// register counts a write in that was admitted: its token is the highest
+// (rule 8).
+func (s *state) register() { s.current++ }
 
 // unregister counts a write out, and reports whether it was the last one that
 // a raise waited for.
-func (s *state) unregister(t tokenstore.Token, older bool) bool {
-	if !older && !s.overtaken(t) {
+func (s *state) unregister(t tokenstore.Token) bool {
+	if !s.overtaken(t) {
 		s.current--
 		return false
 	}

@@ -14,14 +14,9 @@ type Claim struct {
 	// Holder, when not empty, is who holds the token: an equal one of another
 	// holder is refused.
 	Holder string
-	// Tokenless says that the write carries no token and may pass without: it
-	// counts as older than every token, and is refused by none. Token is of no
-	// meaning then.
-	Tokenless bool
 	// Suspect says that what is recorded of the key does not tell of every
-	// write that may be in flight: its rule was changed, or lets writes pass
-	// without a token. After a crash all its writes wait for the quarantine,
-	// and its record never says clear.
+	// write that may be in flight: its rule was changed. After a crash all its
+	// writes wait for the quarantine, and its record never says clear.
 	Suspect bool
 	// MaxJump, above 0, is how far the Major of Token may be above the one on
 	// disk. Only Check looks at it.
@@ -177,7 +172,7 @@ func (t *Ticket) finish() {
 	for i := range t.claims {
 		c := &t.claims[i]
 		c.entry.unlink(c)
-		if c.entry.unregister(c.Token, c.Tokenless) {
+		if c.entry.unregister(c.Token) {
 			c.entry.wake()
 		}
 	}
