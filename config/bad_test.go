@@ -101,20 +101,21 @@ var badFiles = []struct {
 		`f.yaml:1:15: log.access: "yes" is not known (true or false)`,
 		`f.yaml:2:29: fencing.disclose_highest: "True" is not known (true or false)`,
 	}},
-	{"choices", "log: {level: inof, format: text}\nfencing: {format: octal, token: optional}\nunmatched_writes: allow\n" + good, []string{
+	{"choices", "log: {level: inof, format: text}\nfencing: {format: octal, token: maybe, mode: observed, reads: fenced}\nunmatched_writes: allow\n" + good, []string{
 		`f.yaml:1:14: log.level: "inof" is not known (did you mean info? debug or info or warn or error)`,
 		`f.yaml:1:28: log.format: "text" is not known (auto or console or json)`,
-		`f.yaml:2:19: fencing.format: "octal" is not known (decimal)`,
-		`f.yaml:2:33: fencing.token: optional is not built yet in this version (required or none)`,
+		`f.yaml:2:19: fencing.format: "octal" is not known (decimal or hex or composite)`,
+		`f.yaml:2:33: fencing.token: "maybe" is not known (required or optional or none)`,
+		`f.yaml:2:46: fencing.mode: "observed" is not known (did you mean observe? enforce or observe)`,
+		`f.yaml:2:63: fencing.reads: "fenced" is not known (did you mean fence? pass or fence)`,
 		`f.yaml:3:19: unmatched_writes: "allow" is not known (reject or forward)`,
 	}},
 	{"not built", `listen: {tls: {cert_file: a}, socket_mode: "0660", trusted_proxies: [], address: "unix:/run/x.sock"}
 store: {etcd: {}, session_ttl: 10s}
 upstream: {url: https://x, tls: {}}
 admin: {token_file: a, tls: {}, hosts: []}
-fencing: {format: hex, epoch: 0, mode: observe, reads: pass, holder_header: "", max_token: "", max_jump: ""}
 rules:
-  - {name: a, path: /a, key: a, format: composite, keys: [], websocket: true, path_policy: {}, mode: enforce, holder_header: X-H}
+  - {name: a, path: /a, key: a, websocket: true}
 limits: {max_keys: 0}
 audit: ""
 leases: {}
@@ -131,23 +132,11 @@ tracing: {}
 		`f.yaml:4:9: admin.token_file: is not built yet in this version (leave it out; listen on a loopback address)`,
 		`f.yaml:4:24: admin.tls: is not built yet in this version (leave it out; listen on a loopback address)`,
 		`f.yaml:4:33: admin.hosts: is not built yet in this version (leave it out; ask for a loopback name)`,
-		`f.yaml:5:19: fencing.format: hex is not built yet in this version (decimal)`,
-		`f.yaml:5:24: fencing.epoch: is not built yet in this version (leave it out)`,
-		`f.yaml:5:34: fencing.mode: is not built yet in this version (leave it out; every rule enforces)`,
-		`f.yaml:5:49: fencing.reads: is not built yet in this version (leave it out; safe requests pass)`,
-		`f.yaml:5:62: fencing.holder_header: is not built yet in this version (leave it out)`,
-		`f.yaml:5:81: fencing.max_token: is not built yet in this version (leave it out)`,
-		`f.yaml:5:96: fencing.max_jump: is not built yet in this version (leave it out)`,
-		`f.yaml:7:41: rules[0].format: composite is not built yet in this version (decimal)`,
-		`f.yaml:7:52: rules[0].keys: is not built yet in this version (key, with one resource in a request)`,
-		`f.yaml:7:62: rules[0].websocket: is not built yet in this version (leave it out; no upgrade passes)`,
-		`f.yaml:7:79: rules[0].path_policy: is not built yet in this version (leave it out; only canonical paths pass)`,
-		`f.yaml:7:96: rules[0].mode: is not built yet in this version (leave it out; every rule enforces)`,
-		`f.yaml:7:111: rules[0].holder_header: is not built yet in this version (leave it out)`,
-		`f.yaml:8:10: limits.max_keys: is not built yet in this version (leave it out; keys are not counted)`,
-		`f.yaml:9:1: audit: is not built yet in this version (leave it out)`,
-		`f.yaml:10:1: leases: is not built yet in this version (leave it out)`,
-		`f.yaml:11:1: tracing: is not built yet in this version (leave it out)`,
+		`f.yaml:6:33: rules[0].websocket: is not built yet in this version (leave it out; no upgrade passes)`,
+		`f.yaml:7:10: limits.max_keys: is not built yet in this version (leave it out; keys are not counted)`,
+		`f.yaml:8:1: audit: is not built yet in this version (leave it out)`,
+		`f.yaml:9:1: leases: is not built yet in this version (leave it out)`,
+		`f.yaml:10:1: tracing: is not built yet in this version (leave it out)`,
 	}},
 	{"nothing that is needed", "log: {}\n", []string{
 		`f.yaml:1:1: upstream.url: is missing (the service to protect, as in http://127.0.0.1:9000)`,
@@ -252,8 +241,12 @@ rules:
 		`f.yaml:25:5: rules[6]: is the single value "x" (settings, each as name: value)`,
 		`warning: f.yaml:18:10: rules[4].key: has no effect: the rule has token: none (leave it out)`,
 	}},
-	{"narrow methods", strings.Replace(good, "key:", "methods: [PUT, PATCH]\n    key:", 1), []string{
-		`warning: f.yaml:6:14: rules[0].methods: leaves out POST, DELETE, and a _method in a form's body cannot be seen (leave methods out, unless the upstream takes no method overrides)`,
+	{"narrow methods without a key", strings.Replace(good, `key: "{path}"`, "methods: [PUT]", 1), []string{
+		`f.yaml:4:5: rules[0].key: is missing (what the path names, as in account:{id}; or token: none)`,
+	}},
+	{"not built", "fencing: {token: optional, mode: observe}\n" + good, []string{
+		`f.yaml:1:18: fencing.token: optional is not built yet in this version (required or none)`,
+		`f.yaml:1:34: fencing.mode: observe is not built yet in this version (enforce)`,
 	}},
 	{"null name", "~: 1\n[x]: 2\n" + good, []string{
 		`f.yaml:2:4: found an invalid key for this map (valid YAML)`,

@@ -3,8 +3,15 @@ package config
 // Format says how a fencing token is spelt.
 type Format string
 
-// Decimal tokens are 1 to 20 digits, at most 2^64-1.
-const Decimal Format = "decimal"
+const (
+	// Decimal tokens are 1 to 20 digits, at most 2^64-1.
+	Decimal Format = "decimal"
+	// Hex tokens are 1 to 16 hex digits of either case, after 0x or not.
+	Hex Format = "hex"
+	// Composite tokens are two decimal ones joined by ".", ":" or "-", compared
+	// from left to right.
+	Composite Format = "composite"
+)
 
 // Token says whether the writes of a rule need a fencing token.
 type Token string
@@ -12,8 +19,33 @@ type Token string
 const (
 	// TokenRequired refuses a write without a token.
 	TokenRequired Token = "required"
+	// TokenOptional lets a write without a token pass, as older than every
+	// token: fenced writes wait for it.
+	TokenOptional Token = "optional"
 	// TokenNone lets the rule's writes pass unfenced.
 	TokenNone Token = "none"
+)
+
+// Mode says whether the fence of a rule holds or only tells what it would do.
+type Mode string
+
+const (
+	// Enforce refuses stale writes and lets newer ones wait for older ones.
+	Enforce Mode = "enforce"
+	// Observe forwards everything, keeps marks and writes in flight as Enforce
+	// does, and says what would have been refused or would have waited.
+	Observe Mode = "observe"
+)
+
+// Reads says what becomes of a safe request that carries a token.
+type Reads string
+
+const (
+	// ReadsPass forwards it untouched.
+	ReadsPass Reads = "pass"
+	// ReadsFence checks it, raises and drains like a write before it is
+	// forwarded. A safe request without a token passes all the same.
+	ReadsFence Reads = "fence"
 )
 
 // UnmatchedWrites says what becomes of a write that no rule covers.
@@ -50,28 +82,35 @@ const (
 )
 
 // choice is a string type with a closed set of values, in the order in which
-// errors list them. What the contract names but this version cannot do stands
-// apart, so that it is told from a misspelling.
+// errors list them.
 type choice interface {
-	choices() (built, unbuilt []string)
+	choices() []string
 }
 
-func (Format) choices() (built, unbuilt []string) {
-	return []string{string(Decimal)}, []string{"hex", "composite"}
+func (Format) choices() []string {
+	return []string{string(Decimal), string(Hex), string(Composite)}
 }
 
-func (Token) choices() (built, unbuilt []string) {
-	return []string{string(TokenRequired), string(TokenNone)}, []string{"optional"}
+func (Token) choices() []string {
+	return []string{string(TokenRequired), string(TokenOptional), string(TokenNone)}
 }
 
-func (UnmatchedWrites) choices() (built, unbuilt []string) {
-	return []string{string(Reject), string(Forward)}, nil
+func (Mode) choices() []string { return []string{string(Enforce), string(Observe)} }
+
+func (Reads) choices() []string { return []string{string(ReadsPass), string(ReadsFence)} }
+
+func (EncodedSlash) choices() []string { return []string{string(SlashReject), string(SlashSegment)} }
+
+func (Params) choices() []string { return []string{string(ParamsReject), string(ParamsKeep)} }
+
+func (TrailingSlash) choices() []string { return []string{string(SlashDistinct), string(SlashSame)} }
+
+func (UnmatchedWrites) choices() []string { return []string{string(Reject), string(Forward)} }
+
+func (LogLevel) choices() []string {
+	return []string{string(LevelDebug), string(LevelInfo), string(LevelWarn), string(LevelError)}
 }
 
-func (LogLevel) choices() (built, unbuilt []string) {
-	return []string{string(LevelDebug), string(LevelInfo), string(LevelWarn), string(LevelError)}, nil
-}
-
-func (LogFormat) choices() (built, unbuilt []string) {
-	return []string{string(LogAuto), string(LogConsole), string(LogJSON)}, nil
+func (LogFormat) choices() []string {
+	return []string{string(LogAuto), string(LogConsole), string(LogJSON)}
 }

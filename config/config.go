@@ -101,12 +101,30 @@ type Fencing struct {
 	// file.
 	Header string `yaml:"header"`
 	Format Format `yaml:"format"`
-	Token  Token  `yaml:"token"`
+	// Epoch goes in front of every token, 0 to 2^64-1. Where it is above 0,
+	// marks are printed with it, as in 3/120. The highest that a rule has had
+	// is remembered in the store, and a start with a lower one is refused.
+	Epoch uint64 `yaml:"epoch"`
+	Token Token  `yaml:"token"`
+	Mode  Mode   `yaml:"mode"`
+	Reads Reads  `yaml:"reads"`
 	// DrainTimeout is how long a write waits for older writes on its key
 	// (rule 7), 1ms to 24h.
 	DrainTimeout time.Duration `yaml:"drain_timeout"`
 	// DiscloseHighest names the highest token in the answer to a stale one.
 	DiscloseHighest bool `yaml:"disclose_highest"`
+	// HolderHeader names who holds the token: spelt as Header, and another
+	// name than it. With it an equal token from another holder is refused; ""
+	// for none.
+	HolderHeader string `yaml:"holder_header"`
+	// MaxToken is the highest token that is plausible; "" for no bound. It
+	// has the shape of a token of Format, and is not zero. That its numbers
+	// are at most 2^64-1 is for the reader of tokens to say.
+	MaxToken string `yaml:"max_token"`
+	// MaxJump is the same, counted from the highest token of the key: how far
+	// a raise may go. Of a composite one the first number counts, and the
+	// second is zero.
+	MaxJump string `yaml:"max_jump"`
 }
 
 // Limits bound what the proxy holds in memory.

@@ -24,6 +24,8 @@ func Default() *Config {
 			Header:          "X-Fencing-Token",
 			Format:          Decimal,
 			Token:           TokenRequired,
+			Mode:            Enforce,
+			Reads:           ReadsPass,
 			DrainTimeout:    30 * time.Second,
 			DiscloseHighest: true,
 		},
@@ -39,6 +41,14 @@ func Default() *Config {
 		Log:             Log{Level: LevelInfo, Format: LogAuto},
 	}
 }
+
+// defaultPathPolicy lets canonical targets pass and no others.
+func defaultPathPolicy() PathPolicy {
+	return PathPolicy{EncodedSlash: SlashReject, Params: ParamsReject, TrailingSlash: SlashDistinct}
+}
+
+// setDefaults fills a policy of which the file names only a part.
+func (p *PathPolicy) setDefaults() { *p = defaultPathPolicy() }
 
 // setDefaults fills a store that the file names without saying more.
 func (e *Embedded) setDefaults() {

@@ -1,8 +1,10 @@
 package config
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -91,11 +93,34 @@ func TestLargeFiles(t *testing.T) {
 	}
 }
 
+// checkPolicy holds what is true of every rule that is fit for use.
+func checkPolicy(t *testing.T, c *Config, r *Rule) {
+	p, keys := c.Policy(r), c.Keys(r)
+	for _, ch := range []choice{p.Format, p.Token, p.Mode, p.Reads, p.PathPolicy.EncodedSlash, p.PathPolicy.Params, p.PathPolicy.TrailingSlash} {
+		if !slices.Contains(ch.choices(), fmt.Sprint(ch)) {
+			t.Errorf("rule %s: %q is none of %q", r.Name, ch, ch.choices())
+		}
+	}
+	if p.Token != TokenNone && (len(keys) < 1 || len(keys) > 16 || r.Key != "" && r.Keys != nil) {
+		t.Errorf("rule %s: %d keys", r.Name, len(keys))
+	}
+	for _, k := range keys {
+		if k.Template == "" || k.Header == "" || strings.EqualFold(k.Header, p.HolderHeader) {
+			t.Errorf("rule %s, whose holder_header is %q: the key %+v", r.Name, p.HolderHeader, k)
+		}
+	}
+	for _, bound := range []string{p.MaxToken, p.MaxJump} {
+		if p.Token != TokenNone && bound != "" && !shapes[p.Format].text.MatchString(bound) {
+			t.Errorf("rule %s: the bound %q is no %s token", r.Name, bound, p.Format)
+		}
+	}
+}
+
 const corpus = "testdata/fuzz/FuzzLoad"
 
 func TestCorpusIsNotEmpty(t *testing.T) {
 	files, err := filepath.Glob(corpus + "/*")
-	if err != nil || len(files) < 5 {
+	if err != nil || len(files) < 8 {
 		t.Fatalf("%d files in %s, %v: the fuzz test starts from nothing", len(files), corpus, err)
 	}
 	for _, f := range files {
@@ -114,6 +139,9 @@ func FuzzLoad(f *testing.F) {
 	f.Add(reference)
 	for _, tt := range badFiles {
 		f.Add(tt.data)
+	}
+	for _, tt := range fencingFiles {
+		f.Add(fencingFile(tt.fencing, tt.rule))
 	}
 	f.Fuzz(func(t *testing.T, data string) {
 		lookup := env("A", "1", "B", "{x: y}\n- z", "EMPTY", "")
@@ -142,9 +170,10 @@ func FuzzLoad(f *testing.F) {
 			t.Error("an incomplete configuration has no error")
 		}
 		for i, rule := range c.Rules {
-			if rule.Name == "" || len(rule.Paths) == 0 || rule.Key == "" && c.Policy(&c.Rules[i]).Token != TokenNone {
+			if rule.Name == "" || len(rule.Paths) == 0 {
 				t.Errorf("rule %d is incomplete and has no error", i)
 			}
+			checkPolicy(t, c, &c.Rules[i])
 		}
 		again, _ := Load("f.yaml", []byte(data), lookup)
 		wantSame(t, again, c)

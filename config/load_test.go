@@ -90,19 +90,34 @@ upstream:
   unsettled_statuses: [503]
 admin: {address: ""}
 store: {embedded: {path: /data, create: false}}
-fencing: {header: X-Lock, format: decimal, token: none, drain_timeout: 6s, disclose_highest: false}
+fencing: {header: X-Lock, format: hex, epoch: 18446744073709551615, token: none, mode: enforce, reads: fence, drain_timeout: 6s, disclose_highest: false, holder_header: X-Who, max_token: 0xFf, max_jump: 10}
 rules:
   - name: a
     path: [/a/*, "/b/{id}"]
     methods: [PUT, POST, PATCH, DELETE, PURGE]
     key: k:{id}
     header: X-Other
+    format: composite
+    epoch: 3
     token: required
+    mode: enforce
+    reads: pass
     drain_timeout: 7s
     disclose_highest: true
+    holder_header: ""
+    max_token: 007.10
+    max_jump: 1:0
     response_timeout: 8s
     settle: 9s
+    path_policy: {encoded_slash: segment, params: keep, normalize: true, case_insensitive: true, trailing_slash: same}
   - {name: b, path: /c}
+  - name: c
+    path: /d
+    token: required
+    keys:
+      - {key: "a:{id}", header: X-A}
+      - key: b
+    path_policy: {normalize: true}
 unmatched_writes: forward
 limits: {max_body_buffer: 1, max_buffered: 2KiB, max_header: 3MiB, max_waiting_per_key: 4, max_waiting: 5}
 shutdown_timeout: 20s
@@ -113,13 +128,19 @@ log: {level: debug, format: json, access: true}
 	want.Upstream = Upstream{"HTTP://svc.example:81/base", false, 3 * time.Second, 4 * time.Second, 5 * time.Second, []int{503}}
 	want.Admin.Address = ""
 	want.Store.Embedded = &Embedded{"/data", false}
-	want.Fencing = Fencing{"X-Lock", Decimal, TokenNone, 6 * time.Second, false}
-	other, required, yes := "X-Other", TokenRequired, true
-	drain, response, settle := 7*time.Second, 8*time.Second, 9*time.Second
+	want.Fencing = Fencing{"X-Lock", Hex, 1<<64 - 1, TokenNone, Enforce, ReadsFence, 6 * time.Second, false, "X-Who", "0xFf", "10"}
+	own := Fencing{"X-Other", Composite, 3, TokenRequired, Enforce, ReadsPass, 7 * time.Second, true, "", "007.10", "1:0"}
+	response, settle, required := 8*time.Second, 9*time.Second, TokenRequired
+	policy := PathPolicy{SlashSegment, ParamsKeep, true, true, SlashSame}
+	canonical := PathPolicy{SlashReject, ParamsReject, false, false, SlashDistinct}
+	normalize := PathPolicy{SlashReject, ParamsReject, true, false, SlashDistinct}
 	want.Rules = []Rule{
-		{"a", []string{"/a/*", "/b/{id}"}, []string{"PUT", "POST", "PATCH", "DELETE", "PURGE"}, "k:{id}",
-			Overrides{&other, nil, &required, &drain, &yes, &response, &settle}},
+		{"a", []string{"/a/*", "/b/{id}"}, []string{"PUT", "POST", "PATCH", "DELETE", "PURGE"}, "k:{id}", nil,
+			Overrides{&own.Header, &own.Format, &own.Epoch, &own.Token, &own.Mode, &own.Reads, &own.DrainTimeout, &own.DiscloseHighest,
+				&own.HolderHeader, &own.MaxToken, &own.MaxJump, &response, &settle, &policy}},
 		{Name: "b", Paths: []string{"/c"}},
+		{Name: "c", Paths: []string{"/d"}, Keys: []Key{{"a:{id}", "X-A"}, {"b", ""}},
+			Overrides: Overrides{Token: &required, PathPolicy: &normalize}},
 	}
 	want.UnmatchedWrites = Forward
 	want.Limits = Limits{1, 2 << 10, 3 << 20, 4, 5}
@@ -127,10 +148,10 @@ log: {level: debug, format: json, access: true}
 	want.Log = Log{LevelDebug, LogJSON, true}
 	wantSame(t, c, want)
 
-	if got, want := c.Policy(&c.Rules[0]), (Policy{Fencing{"X-Other", Decimal, TokenRequired, drain, true}, response, settle}); got != want {
+	if got, want := c.Policy(&c.Rules[0]), (Policy{own, response, settle, policy}); got != want {
 		t.Errorf("rule a: %+v, want %+v", got, want)
 	}
-	if got, want := c.Policy(&c.Rules[1]), (Policy{c.Fencing, 4 * time.Second, 5 * time.Second}); got != want {
+	if got, want := c.Policy(&c.Rules[1]), (Policy{c.Fencing, 4 * time.Second, 5 * time.Second, canonical}); got != want {
 		t.Errorf("rule b: %+v, want %+v", got, want)
 	}
 }
@@ -178,7 +199,7 @@ func dump(c Config) string {
 	fmt.Fprintf(&b, "%+v\n%+v\n%+v\n%+v\n", c.Listen, c.Upstream, c.Admin, c.Store.AcceptChangedRules)
 	fmt.Fprintf(&b, "%+v %+v\n%+v\n", c.Store.Embedded, c.Store.Memory, c.Fencing)
 	for _, r := range c.Rules {
-		fmt.Fprintf(&b, "%q %q %q %q %t %+v\n", r.Name, r.Paths, r.Methods, r.Key, r.Methods == nil, c.Policy(&r))
+		fmt.Fprintf(&b, "%q %q %q %q %q %t %+v\n", r.Name, r.Paths, r.Methods, r.Key, r.Keys, r.Methods == nil, c.Policy(&r))
 	}
 	fmt.Fprintf(&b, "%s %+v %s %+v\n", c.UnmatchedWrites, c.Limits, c.ShutdownTimeout, c.Log)
 	return b.String()

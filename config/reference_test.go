@@ -16,6 +16,11 @@ func TestReferenceHasTheDefaults(t *testing.T) {
 			t.Errorf("rule %s: %+v, the defaults are %+v", r.Name, got, want)
 		}
 	}
+	for i := range c.Rules {
+		if got := c.Keys(&c.Rules[i]); got[0].Header != Default().Fencing.Header {
+			t.Errorf("rule %s: the header of its first key is %s", c.Rules[i].Name, got[0].Header)
+		}
+	}
 	c.Rules, c.Upstream.URL = nil, ""
 	want := Default()
 	want.Store.Embedded = &Embedded{}

@@ -2,7 +2,9 @@ package config
 
 import (
 	"fmt"
+	"math"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -39,7 +41,16 @@ func setScalar(v reflect.Value, value string) error {
 		if err != nil {
 			return &wrong{err.Error(), remedy}
 		}
+		if n > math.MaxInt32 { // the largest int of every platform
+			return &wrong{quote(value) + " is too large", remedy}
+		}
 		*to = int(n)
+	case *uint64:
+		n, err := parseDigits(value)
+		if err != nil {
+			return &wrong{err.Error(), remedy}
+		}
+		*to = n
 	case *bool:
 		if value != "true" && value != "false" {
 			return &wrong{quote(value) + " is not known", remedy}
@@ -56,20 +67,13 @@ func setScalar(v reflect.Value, value string) error {
 }
 
 func setChoice(v reflect.Value, value string, to choice) error {
-	built, unbuilt := to.choices()
-	for _, c := range unbuilt {
-		if c == value {
-			return &wrong{value + notBuilt, strings.Join(built, " or ")}
-		}
+	all := to.choices()
+	if slices.Contains(all, value) {
+		v.SetString(value)
+		return nil
 	}
-	for _, c := range built {
-		if c == value {
-			v.SetString(value)
-			return nil
-		}
-	}
-	remedy := strings.Join(built, " or ")
-	if s := nearest(value, built); s != "" && len(built) > 1 {
+	remedy := strings.Join(all, " or ")
+	if s := nearest(value, all); s != "" {
 		remedy = "did you mean " + s + "? " + remedy
 	}
 	return &wrong{quote(value) + " is not known", remedy}
@@ -87,11 +91,12 @@ func wanted(t reflect.Type, f field) string {
 		return "a size such as 65536, 64KiB or 1MiB"
 	case *int:
 		return "digits alone, as in 64"
+	case *uint64:
+		return "digits alone, 0 to 18446744073709551615"
 	case *bool:
 		return "true or false"
 	case choice:
-		built, _ := v.choices()
-		return strings.Join(built, " or ")
+		return strings.Join(v.choices(), " or ")
 	case *string:
 		return "text"
 	case *Memory:

@@ -48,11 +48,11 @@ func parseSize(text string) (Size, error) {
 // parseDigits reads a decimal number that has no sign, no leading zero and no
 // separator: 0x1F, 017 and 1_000 mean different numbers to different readers
 // of YAML.
-func parseDigits(text string) (int64, error) {
+func parseDigits(text string) (uint64, error) {
 	if text == "" || strings.Trim(text, "0123456789") != "" || len(text) > 1 && text[0] == '0' {
 		return 0, fmt.Errorf("%s is not a number", quote(text))
 	}
-	n, err := strconv.ParseInt(text, 10, 64)
+	n, err := strconv.ParseUint(text, 10, 64)
 	if err != nil {
 		return 0, fmt.Errorf("%s is too large", quote(text))
 	}

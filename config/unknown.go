@@ -24,26 +24,18 @@ var unbuilt = map[string]string{
 	"store.session_ttl":      "leave it out; it goes with a shared store",
 	"store.margin":           "leave it out; it goes with a shared store",
 	"store.linger":           "leave it out; it goes with a shared store",
-	"rules[].keys":           "key, with one resource in a request",
 	"rules[].websocket":      "leave it out; no upgrade passes",
-	"rules[].path_policy":    "leave it out; only canonical paths pass",
 	"limits.max_keys":        "leave it out; keys are not counted",
 	"audit":                  "leave it out",
 	"leases":                 "leave it out",
 	"tracing":                "leave it out",
-	"fencing.epoch":          "leave it out",
-	"fencing.mode":           "leave it out; every rule enforces",
-	"fencing.reads":          "leave it out; safe requests pass",
-	"fencing.holder_header":  "leave it out",
-	"fencing.max_token":      "leave it out",
-	"fencing.max_jump":       "leave it out",
 }
 
 // unknown says what is wrong with a setting that no struct has: not built
 // yet, misspelt, at the wrong place, or none of these.
 func unknown(path, name string) (message, remedy string) {
 	group := generic(path)
-	if remedy, ok := unbuiltAt(group, name); ok {
+	if remedy, ok := unbuilt[join(group, name)]; ok {
 		return strings.TrimPrefix(notBuilt, " "), remedy
 	}
 	if name == "<<" {
@@ -60,14 +52,6 @@ func unknown(path, name string) (message, remedy string) {
 		return "is not a setting", "nothing can be set here"
 	}
 	return "is not a setting", "here stand: " + strings.Join(here, ", ")
-}
-
-// unbuiltAt looks a setting up; a rule may set all that fencing sets.
-func unbuiltAt(group, name string) (remedy string, ok bool) {
-	if remedy, ok = unbuilt[join(group, name)]; !ok && group == "rules[]" {
-		remedy, ok = unbuilt[join("fencing", name)]
-	}
-	return remedy, ok
 }
 
 // neighbours are the names that may stand in a group, and the paths of all
@@ -95,12 +79,14 @@ func sameName(path, name string, all []string) string {
 		for near < min(len(p), len(path)) && p[near] == path[near] {
 			near++
 		}
-		if near > most || near == most && strings.HasPrefix(best, "rules[]") {
+		if near > most || near == most && inRule(best) && !inRule(p) {
 			best, most = p, near
 		}
 	}
 	return best
 }
+
+func inRule(path string) bool { return strings.HasPrefix(path, "rules[]") }
 
 // nearest returns the one of names that name is most likely a misspelling
 // of, "" where none is near.

@@ -28,7 +28,7 @@ func validate(cfg *Config, report *Report, bad map[string]bool) {
 	v.listeners()
 	v.upstream()
 	v.store()
-	v.fencing("fencing", cfg.Fencing)
+	v.fencing("fencing", cfg.Fencing, func(string) bool { return true })
 	v.rules()
 	v.limits()
 	v.shutdown()
@@ -155,14 +155,6 @@ func (v *validator) store() {
 		}
 		v.fail(path, "no rule has the name "+quote(name), remedy)
 	}
-}
-
-// fencing looks at what both fencing and a rule may set.
-func (v *validator) fencing(path string, f Fencing) {
-	if message, remedy := checkHeader(f.Header); message != "" {
-		v.fail(join(path, "header"), message, remedy)
-	}
-	v.duration(join(path, "drain_timeout"), f.DrainTimeout)
 }
 
 func (v *validator) limits() {

@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"net/textproto"
 	"regexp"
 	"slices"
 	"strings"
@@ -11,12 +10,7 @@ import (
 var (
 	ruleName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,62}$`)
 	method   = regexp.MustCompile(`^[A-Z][A-Z0-9-]{0,30}$`)
-	header   = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9-]{0,62}$`)
 )
-
-// usualWrites are the writes of whom a rule that leaves one out gets a
-// warning: a method override in a form body cannot be seen.
-var usualWrites = []string{"POST", "PUT", "PATCH", "DELETE"}
 
 func (v *validator) rules() {
 	if len(v.cfg.Rules) == 0 && !v.cfg.given("unmatched_writes") {
@@ -50,15 +44,8 @@ func (v *validator) rule(path string, r *Rule) {
 	}
 	v.methods(path+".methods", r.Methods)
 	p := v.cfg.Policy(r)
-	switch fenced := p.Token != TokenNone; {
-	case fenced && r.Key == "" && !v.bad[path+".token"]:
-		v.fail(path+".key", "is missing", "what the path names, as in account:{id}; or token: none")
-	case !fenced && r.Key != "":
-		v.warn(path+".key", "has no effect: the rule has token: none", "leave it out")
-	case fenced:
-		v.narrow(path+".methods", r.Methods)
-	}
-	v.overrides(path, r, p)
+	v.key(path, r, p)
+	v.override(path, r, p)
 }
 
 func (v *validator) methods(path string, methods []string) {
@@ -80,66 +67,36 @@ func (v *validator) methods(path string, methods []string) {
 	}
 }
 
-// narrow warns of a fenced rule that a form's _method may get around.
-func (v *validator) narrow(path string, methods []string) {
-	if methods == nil {
-		return
-	}
-	var missing []string
-	for _, m := range usualWrites {
-		if !slices.Contains(methods, m) {
-			missing = append(missing, m)
-		}
-	}
-	if missing != nil {
-		v.warn(path, "leaves out "+strings.Join(missing, ", ")+", and a _method in a form's body cannot be seen",
-			"leave methods out, unless the upstream takes no method overrides")
-	}
-}
-
-// overrides looks at what the rule sets itself, so that a wrong default is
-// not told again for each rule.
-func (v *validator) overrides(path string, r *Rule, p Policy) {
-	if r.Header != nil {
-		if message, remedy := checkHeader(p.Header); message != "" {
-			v.fail(path+".header", message, remedy)
-		}
-	}
-	if r.DrainTimeout != nil {
-		v.duration(path+".drain_timeout", p.DrainTimeout)
-	}
-	if r.ResponseTimeout != nil {
+// override looks at what the rule sets itself.
+func (v *validator) override(path string, r *Rule, p Policy) {
+	sets := func(name string) bool { return v.cfg.given(join(path, name)) }
+	v.fencing(path, p.Fencing, sets)
+	v.inherited(path, r, p)
+	if sets("response_timeout") {
 		v.duration(path+".response_timeout", p.ResponseTimeout)
 	}
-	if r.Settle != nil {
+	if sets("settle") {
 		v.duration(path+".settle", p.Settle)
 	}
 }
 
-// taken are the header names that mean something else on the way: a token in
-// one of them would be dropped, rewritten or misread.
-var taken = []string{
-	"Authorization", "Connection", "Cookie", "Date", "Expect", "Forwarded", "Host", "Keep-Alive", "Proxy-Connection", "Te", "Trailer",
-	"Transfer-Encoding", "Upgrade", "X-Http-Method", "X-Http-Method-Override", "X-Method-Override", "X-Original-Url", "X-Rewrite-Url",
-}
-
-// checkHeader returns "" for a name that may carry a token.
-func checkHeader(name string) (message, remedy string) {
-	const example = "letters, digits and -, as in X-Fencing-Token"
-	canonical := textproto.CanonicalMIMEHeaderKey(name)
-	switch {
-	case name == "":
-		return "is empty", example
-	case !header.MatchString(name):
-		// _ and . are left out because servers fold them to -.
-		return quote(name) + " is not a header name that reaches every server as it is", example
-	case slices.Contains(taken, canonical):
-		return canonical + " means something else in HTTP", "a header of its own, as in X-Fencing-Token"
+// inherited refuses bounds that were written for another format: 100 is a
+// token in decimal and in hex, but not the same one.
+func (v *validator) inherited(path string, r *Rule, p Policy) {
+	f := v.cfg.Fencing
+	if p.Format == f.Format || p.Token == TokenNone || v.bad["fencing.format"] {
+		return
 	}
-	for _, prefix := range []string{"Fencing-", "Content-", "Proxy-", "X-Forwarded-"} {
-		if strings.HasPrefix(canonical, prefix) {
-			return "headers " + prefix + "* mean something else", "a header of its own, as in X-Fencing-Token"
-		}
+	var bounds []string
+	if r.MaxToken == nil && f.MaxToken != "" {
+		bounds = append(bounds, "max_token")
 	}
-	return "", ""
+	if r.MaxJump == nil && f.MaxJump != "" {
+		bounds = append(bounds, "max_jump")
+	}
+	if bounds != nil {
+		names := strings.Join(bounds, " and ")
+		v.fail(path+".format", fmt.Sprintf("is %s, but fencing sets %s for %s tokens", p.Format, names, f.Format),
+			names+` in the rule too, "" for no bound`)
+	}
 }

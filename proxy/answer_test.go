@@ -34,6 +34,10 @@ func put(target string) string {
 	return "PUT " + target + " HTTP/1.1\nHost: a\nX-Fencing-Token: 7\nContent-Length: 0\n\n"
 }
 
+func transfer(headers, body string) string {
+	return fmt.Sprintf("POST /transfer HTTP/1.1\nHost: a\n%s\nContent-Type: application/json\nContent-Length: %d\n\n%s", headers, len(body), body)
+}
+
 var answers = []answerRow{
 	{name: "stale", request: fresh, status: 409, problem: wire.StaleToken, detail: "take it again",
 		before: func(r *rig) { r.raised("account:42", 8) },
@@ -74,6 +78,41 @@ var answers = []answerRow{
 	{name: "a lower-case method is a write", request: strings.Replace(put("/other"), "PUT", "get", 1), status: 403, problem: wire.WriteNotCovered},
 	{name: "key part missing", request: put("/query"), status: 400, problem: wire.KeyUnresolvable},
 	{name: "key part doubled", request: put("/query?id=1&id=2"), status: 400, problem: wire.KeyUnresolvable},
+	{name: "no holder", request: put("/held"), status: 428, problem: wire.TokenRequired, detail: "X-Holder"},
+	{name: "two holders", request: "PUT /held HTTP/1.1\nHost: a\nX-Fencing-Token: 7\nX-Holder: A\nX-Holder: B\nContent-Length: 0\n\n", status: 400, problem: wire.TokenAmbiguous, detail: "X-Holder"},
+	{name: "collision", request: "PUT /held HTTP/1.1\nHost: a\nX-Fencing-Token: 7\nX-Holder: B\nContent-Length: 0\n\n", status: 409, problem: wire.TokenCollision,
+		before: func(r *rig) {
+			c := r.dial().send("PUT /held HTTP/1.1\nHost: a\nX-Fencing-Token: 7\nX-Holder: A\nContent-Length: 0\n\n")
+			r.next().answer()
+			c.receive()
+		}},
+	{name: "a missing token of two", request: transfer("X-Fencing-Token: 7", `{"from":1,"to":2}`), status: 428, problem: wire.TokenRequired, detail: "X-Fencing-Token-To"},
+	{name: "one key, two tokens", request: transfer("X-Fencing-Token: 7\nX-Fencing-Token-To: 8", `{"from":42,"to":42}`), status: 400, problem: wire.TokenAmbiguous, detail: "equal"},
+	{name: "one of two keys is stale", request: transfer("X-Fencing-Token: 7\nX-Fencing-Token-To: 7", `{"from":42,"to":2}`), status: 409, problem: wire.StaleToken,
+		before: func(r *rig) { r.raised("account:2", 8) },
+		check: func(r *rig, p wire.Problem, _ *reply) {
+			if p.Key != "account:2" || p.Highest != "8" {
+				r.Errorf("%+v", p)
+			}
+		}},
+	{name: "the key's body is too large", request: transfer("X-Fencing-Token: 7\nX-Fencing-Token-To: 7", `{"from":42,"to":"`+strings.Repeat("x", 2000)+`"}`), status: 413, problem: wire.BodyTooLarge},
+	{name: "the key is not in the body", request: transfer("X-Fencing-Token: 7\nX-Fencing-Token-To: 7", `{"from":42}`), status: 400, problem: wire.KeyUnresolvable},
+	{name: "above max_token", request: strings.Replace(put("/bounded"), "7", "1001", 1), status: 403, problem: wire.TokenImplausible},
+	{name: "above max_jump", request: strings.Replace(put("/bounded"), "7", "20", 1), status: 403, problem: wire.TokenImplausible,
+		before: func(r *rig) { r.raised("bounded", 9) }},
+	{name: "stale hex with epoch", request: strings.Replace(put("/zxid"), ": 7", ": 0x1f", 1), status: 409, problem: wire.StaleToken,
+		before: func(r *rig) {
+			c := r.dial().send(strings.Replace(put("/zxid"), ": 7", ": 2A", 1))
+			r.next().answer()
+			c.receive()
+		},
+		check: func(r *rig, p wire.Problem, _ *reply) {
+			if p.Highest != "3/0x2a" || p.Epoch != 3 || p.Token != "0x1f" {
+				r.Errorf("%+v", p)
+			}
+		}},
+	{name: "a stale read", request: "GET /reads HTTP/1.1\nHost: a\nX-Fencing-Token: 7\n\n", status: 409, problem: wire.StaleToken,
+		before: func(r *rig) { r.raised("reads", 8) }},
 	{name: "store fails", request: fresh, status: 503, problem: wire.StoreUnavailable, retryable: true,
 		before: func(r *rig) { r.store.Fail(tokenstore.ErrUnavailable) }},
 	{name: "store fails, stale token", request: fresh, status: 503, problem: wire.StoreUnavailable, retryable: true,
@@ -128,7 +167,7 @@ func TestAnswers(t *testing.T) {
 			}
 			r.nothing("a refused request was forwarded")
 			r.store.Fail(nil)
-			if tt.problem != wire.DrainTimeout && tt.problem != wire.StoreUnavailable && tt.name != "too many waiting" {
+			if tt.problem != wire.DrainTimeout && tt.problem != wire.StoreUnavailable && tt.name != "too many waiting" && tt.name != "collision" {
 				if n, _ := r.highest("account:42"); n == 7 || n == 9 {
 					t.Errorf("a refused request raised its key to %d", n)
 				}
@@ -142,8 +181,8 @@ func TestAnswers(t *testing.T) {
 
 // Every problem that exists is shown here or with the upstream's failures.
 func TestEveryProblemHasARow(t *testing.T) {
-	shown := map[wire.Name]bool{wire.UpstreamUnreachable: true, wire.OutcomeUnknown: true, // upstream_test.go
-		wire.TokenCollision: true} // no holder can be configured yet; problem_test.go
+	shown := map[wire.Name]bool{wire.UpstreamUnreachable: true, wire.OutcomeUnknown: true} // upstream_test.go
+
 	for _, a := range answers {
 		shown[a.problem] = true
 	}

@@ -36,6 +36,9 @@ const firstRead = 4 << 10
 // when it leaves (it does so only after the body's end). A client that sends
 // nothing for BodyTimeout counts as gone.
 func (x *exchange) readAhead() error {
+	if x.body.reader != nil { // the key is in it: it was read for that
+		return nil
+	}
 	if x.r.Body == nil || x.r.Body == http.NoBody || x.r.ContentLength == 0 {
 		return nil
 	}
@@ -55,6 +58,32 @@ func (x *exchange) readAhead() error {
 		x.body.reader = io.MultiReader(bytes.NewReader(head), x.r.Body)
 	}
 	return nil
+}
+
+// errBodyTooLarge refuses a request whose key is in a body that is not read as
+// a whole.
+var errBodyTooLarge = errors.New("the body names the resource, and is larger than limits.max_body_buffer")
+
+// readWhole reads the body of a request whose key is in it.
+func (x *exchange) readWhole() ([]byte, error) {
+	if x.r.ContentLength > x.h.MaxBodyBuffer {
+		return nil, errBodyTooLarge
+	}
+	if err := x.readAhead(); err != nil {
+		return nil, err
+	}
+	whole, ok := x.body.reader.(*bytes.Reader)
+	switch {
+	case x.body.reader == nil:
+		return nil, nil
+	case !ok:
+		return nil, errBodyTooLarge
+	}
+	content := make([]byte, whole.Len())
+	if _, err := whole.ReadAt(content, 0); err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	return content, nil
 }
 
 // read reads size bytes of the body, or all of it, and then returns io.EOF. It

@@ -77,7 +77,7 @@ func (c *client) timely(f func() error) {
 
 // watch begins to look for a raise while the client is written to.
 func (c *client) watch() {
-	if c.done != nil || !c.x.fenced {
+	if c.done != nil || !c.x.holds {
 		return
 	}
 	c.done, c.ended = make(chan struct{}), make(chan struct{})

@@ -21,16 +21,17 @@ type exchange struct {
 	r     *http.Request
 	start time.Time
 
-	rule      *Rule // nil where none covers the request
-	fenced    bool  // the fence decides about it
-	token     tokenstore.Token
-	tokenText string // as the client wrote it
-	key       tokenstore.Key
-	body      body
-	ticket    gate.Ticket
-	settled   bool      // the ticket has had its word
-	client    *client   // who reads the answer
-	sent      time.Time // when the upstream's turn began
+	rule    *Rule // nil where none covers the request
+	fenced  bool  // the fence decides about it
+	tokens  []token
+	holder  string
+	keys    []tokenstore.Key // in the tokens' order
+	body    body
+	ticket  gate.Ticket
+	holds   bool      // the ticket is in flight
+	settled bool      // the ticket has had its word
+	client  *client   // who reads the answer
+	sent    time.Time // when the upstream's turn began
 
 	decision string // what became of it, for the metrics and the log
 	status   int    // of the answer; 0 when there was none
@@ -96,8 +97,8 @@ func (x *exchange) finish() {
 		zap.String("rule", x.ruleName()), zap.String("decision", x.decision),
 		zap.Int("status", x.status), zap.Duration("duration", took),
 	}
-	if x.key != "" {
-		fields = append(fields, zap.String("key", string(x.key)), zap.String("token", x.tokenText))
+	for i, key := range x.keys {
+		fields = append(fields, zap.String("key", string(key)), zap.String("token", x.tokens[i].text))
 	}
 	if w := x.ticket.Waited(); w.Total > 0 {
 		fields = append(fields, zap.Duration("waited", w.Total))
@@ -114,7 +115,7 @@ func (x *exchange) finish() {
 // settle ends the ticket: lost is empty when the write is over, else it says
 // why sight of it was lost. Only the first call counts.
 func (x *exchange) settle(lost string) {
-	if !x.fenced || x.settled {
+	if !x.holds || x.settled {
 		return
 	}
 	x.settled = true

@@ -22,7 +22,7 @@ const oneWrite = 4 << 10
 // unsettled (rule 10).
 func (x *exchange) forward(target string) {
 	ctx := x.r.Context()
-	if x.fenced {
+	if x.holds {
 		defer x.settle("abandoned")
 		// The client's leaving changes nothing from here on (rule 11); the
 		// response timeout bounds what follows.
@@ -32,7 +32,7 @@ func (x *exchange) forward(target string) {
 			x.refuse(gate.ErrLeft)
 			return
 		}
-	} else {
+	} else if x.body.reader == nil {
 		x.passBody()
 	}
 
@@ -55,7 +55,7 @@ func (x *exchange) request(target string) *upstream.Request {
 		Method: x.r.Method, Target: target, Host: x.r.Host, Header: x.r.Header,
 		RemoteAddr: x.r.RemoteAddr, Scheme: "http",
 		Body: x.body.reader, Length: x.body.length,
-		Timeout: x.h.ResponseTimeout, Follow: x.fenced,
+		Timeout: x.h.ResponseTimeout, Follow: x.holds,
 		Informational: x.relayInformational,
 	}
 	if x.rule != nil {
@@ -64,7 +64,7 @@ func (x *exchange) request(target string) *upstream.Request {
 	if x.body.reader != nil && x.body.length < 0 && len(x.r.Trailer) > 0 {
 		r.Trailer = x.trailer
 	}
-	if x.fenced {
+	if x.holds {
 		r.MaySend = x.ticket.MaySend
 	}
 	if x.body.streaming {
@@ -78,7 +78,7 @@ func (x *exchange) request(target string) *upstream.Request {
 			_, _ = x.r.Body.Read(nil)
 		}
 	}
-	if x.fenced && (x.body.streaming || x.body.length > oneWrite) {
+	if x.holds && (x.body.streaming || x.body.length > oneWrite) {
 		r.Cut = x.ticket.Overtaken() // L1
 	}
 	return r

@@ -17,18 +17,23 @@ import (
 	"github.com/fenceproxy/fenceproxy/tokenstore"
 )
 
-// Rule is what a rule of the configuration says beside its paths and key,
+// Rule is what a rule of the configuration says beside its paths and keys,
 // which are the Table's.
 type Rule struct {
 	Name            string
-	Header          string            // the fencing token's, in canonical form
-	Format          tokenstore.Format // of the token
+	Headers         []string          // the fencing token's of each key, in canonical form and the Table's order
+	Format          tokenstore.Format // of the tokens
+	Epoch           uint64            // goes in front of every token
 	Fenced          bool              // token: required; false is token: none
-	DrainTimeout    time.Duration     // how long a write may wait in the gate
-	ResponseTimeout time.Duration     // see upstream.Request.Timeout
-	Settle          time.Duration     // how long a write that was lost from sight counts
-	DiscloseHighest bool              // name the highest token in a 409
-	Suspect         bool              // its keys were made otherwise before a crash: see gate.Claim
+	HolderHeader    string            // who holds the token, in canonical form; "" for nobody asks
+	MaxToken        tokenstore.Token
+	HasMaxToken     bool          // a token above MaxToken is implausible
+	MaxJump         uint64        // see gate.Claim; 0 for no bound
+	DrainTimeout    time.Duration // how long a write may wait in the gate
+	ResponseTimeout time.Duration // see upstream.Request.Timeout
+	Settle          time.Duration // how long a write that was lost from sight counts
+	DiscloseHighest bool          // name the highest token in a 409
+	Suspect         bool          // its keys were made otherwise before a crash: see gate.Claim
 }
 
 // Options of a Handler. Table, Gate, Upstream, Metrics and Log must be set.
@@ -69,7 +74,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		err = x.choose(match)
 	}
 	if err == nil && x.fenced {
-		err = x.admit(match)
+		err = x.admit(&match)
 	}
 	if err != nil {
 		x.refuse(err)
@@ -78,19 +83,17 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x.forward(match.Target)
 }
 
-// admit takes a fenced request through token, key and gate. After nil it is
-// in flight.
-func (x *exchange) admit(match route.Match) error {
+// admit takes a fenced request through tokens, keys and gate. After nil it is
+// in flight, or it is a read that may be sent.
+func (x *exchange) admit(match *route.Match) error {
 	ctx := x.r.Context()
-	if err := x.readToken(); err != nil {
+	if err := x.readTokens(); err != nil {
 		return err
 	}
-	key, err := x.h.Table.Key(&match, x.r)
+	claims, err := x.claims(match)
 	if err != nil {
 		return err
 	}
-	x.key = key
-	claims := []gate.Claim{{Key: key, Token: x.token, Suspect: x.rule.Suspect}}
 	// A token that is stale already is refused before its body is read.
 	if err := x.h.Gate.Check(ctx, claims, x.rule.DrainTimeout); err != nil {
 		return err
@@ -101,10 +104,13 @@ func (x *exchange) admit(match route.Match) error {
 	}
 	ctx, stop := x.watchClient(ctx)
 	defer stop()
-	return x.h.Gate.Enter(ctx, gate.Request{
+	err = x.h.Gate.Enter(ctx, gate.Request{
 		Claims:       claims,
 		DrainTimeout: x.rule.DrainTimeout,
 		Settle:       x.rule.Settle,
 		Since:        x.start,
+		Read:         match.Read,
 	}, &x.ticket)
+	x.holds = err == nil && !match.Read
+	return err
 }

@@ -1,17 +1,20 @@
 package proxy
 
 import (
+	"errors"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/fenceproxy/fenceproxy/proxy/gate"
+	"github.com/fenceproxy/fenceproxy/tokenstore"
 )
 
 // Metrics are the figures of the data port. No label has a key or a token.
 type Metrics struct {
 	requests *prometheus.CounterVec
 	raises   *prometheus.CounterVec
+	collided prometheus.Counter
 	raise    prometheus.Histogram
 	drain    prometheus.Histogram
 	upstream prometheus.Histogram
@@ -31,11 +34,13 @@ func NewMetrics(reg prometheus.Registerer, g *gate.Gate) *Metrics {
 			Help: "Requests by rule and by what became of them: passed, admitted, client-left, or the name of the problem."}, []string{"rule", "decision"}),
 		raises: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "fenceproxy_raises_total",
 			Help: "Writes that recorded a higher token."}, []string{"rule"}),
+		collided: prometheus.NewCounter(prometheus.CounterOpts{Name: "fenceproxy_token_collisions_total",
+			Help: "Writes with a token that another holder uses; a source of tokens that hands out one of them twice."}),
 		raise:    histogram("fenceproxy_raise_seconds", "How long writes waited for the raises that they made."),
 		drain:    histogram("fenceproxy_drain_wait_seconds", "How long writes waited in the gate beyond their own raises: for older writes, and for the raises of others."),
 		upstream: histogram("fenceproxy_upstream_seconds", "From the sending of a request to the end of its answer."),
 	}
-	reg.MustRegister(m.requests, m.raises, m.raise, m.drain, m.upstream)
+	reg.MustRegister(m.requests, m.raises, m.collided, m.raise, m.drain, m.upstream)
 	for name, gauge := range map[string]struct {
 		help string
 		of   func(gate.Counts) int64
@@ -58,6 +63,9 @@ func (m *Metrics) count(x *exchange) {
 		decision = "failed" // the handler panicked
 	}
 	m.requests.WithLabelValues(x.ruleName(), decision).Inc()
+	if collision := (*tokenstore.CollisionError)(nil); errors.As(x.cause, &collision) {
+		m.collided.Inc()
+	}
 	if !x.sent.IsZero() {
 		m.upstream.Observe(time.Since(x.sent).Seconds())
 	}

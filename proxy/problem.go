@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"errors"
+	"slices"
 
 	"github.com/fenceproxy/fenceproxy/proxy/gate"
 	"github.com/fenceproxy/fenceproxy/proxy/route"
@@ -17,18 +18,58 @@ func (x *exchange) problem(err error) *wire.Problem {
 	if x.rule != nil {
 		p.Rule = x.rule.Name
 	}
-	p.Key, p.Token = string(x.key), x.tokenText
+	x.locate(p, err)
 	return p
+}
+
+// locate puts the key and the token into p that err is about: where it does
+// not say, the first ones.
+func (x *exchange) locate(p *wire.Problem, err error) {
+	at := 0
+	if key, ok := keyOf(err); ok {
+		at = max(0, slices.Index(x.keys, key))
+	}
+	if at < len(x.keys) {
+		p.Key = string(x.keys[at])
+	}
+	if at < len(x.tokens) {
+		p.Token = x.tokens[at].text
+	}
+}
+
+// keyOf is the key that an error of the gate or the store names.
+func keyOf(err error) (tokenstore.Key, bool) {
+	var (
+		stale       *gate.StaleError
+		implausible *gate.ImplausibleError
+		drain       *gate.DrainTimeoutError
+		collision   *tokenstore.CollisionError
+		damaged     *tokenstore.DamagedError
+	)
+	switch {
+	case errors.As(err, &stale):
+		return stale.Key, true
+	case errors.As(err, &implausible):
+		return implausible.Key, true
+	case errors.As(err, &drain):
+		return drain.Key, true
+	case errors.As(err, &collision):
+		return collision.Key, true
+	case errors.As(err, &damaged):
+		return damaged.Key, true
+	}
+	return "", false
 }
 
 // named tells which problem err is, and what to do about it.
 func (x *exchange) named(err error) *wire.Problem {
 	var (
-		refusal   *route.Refusal
-		stale     *gate.StaleError
-		collision *tokenstore.CollisionError
-		drain     *gate.DrainTimeoutError
-		hop       *upstream.Error
+		refusal     *route.Refusal
+		stale       *gate.StaleError
+		implausible *gate.ImplausibleError
+		collision   *tokenstore.CollisionError
+		drain       *gate.DrainTimeoutError
+		hop         *upstream.Error
 	)
 	switch {
 	case errors.As(err, &refusal):
@@ -41,6 +82,10 @@ func (x *exchange) named(err error) *wire.Problem {
 		return wire.NewProblem(wire.TokenAmbiguous, err.Error())
 	case errors.Is(err, tokenstore.ErrMalformed):
 		return wire.NewProblem(wire.TokenMalformed, err.Error())
+	case errors.Is(err, errBodyTooLarge):
+		return wire.NewProblem(wire.BodyTooLarge, err.Error()+"; send a smaller one")
+	case errors.As(err, &implausible), errors.Is(err, errTokenImplausible):
+		return wire.NewProblem(wire.TokenImplausible, "the token is higher than the operator lets any be: if your lock service handed it out, ask the operator to look at max_token and max_jump")
 	case errors.As(err, &stale):
 		return x.stale(stale)
 	case errors.As(err, &collision):

@@ -49,7 +49,7 @@ func (x *exchange) undelivered(err error) {
 	if !errors.As(err, &hop) {
 		panic(err) // Send has no others
 	}
-	if !x.fenced && x.r.Context().Err() != nil {
+	if !x.holds && x.r.Context().Err() != nil {
 		x.cause, x.decision = nil, decisionLeft
 		x.abort()
 	}
@@ -89,7 +89,12 @@ func (x *exchange) answer(p *wire.Problem) {
 		x.w.Header().Set("Connection", "close")
 		_ = rc.SetReadDeadline(past)
 	}
-	p.Write(x.w)
+	if wire.IsGRPC(x.r.Header) {
+		x.status = http.StatusOK
+		p.WriteGRPC(x.w)
+	} else {
+		p.Write(x.w)
+	}
 	if unread && x.r.Header.Get("Expect") == "" {
 		_ = rc.Flush()
 		_ = rc.SetReadDeadline(time.Now().Add(lingerTime))

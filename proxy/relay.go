@@ -41,7 +41,7 @@ func (x *exchange) relay(a *upstream.Answer) {
 		if err != nil {
 			x.breakOff(a.Outcome(), err)
 		}
-		if out.gone && !x.fenced {
+		if out.gone && !x.holds {
 			return // nobody wants the rest
 		}
 	}
@@ -52,7 +52,7 @@ func (x *exchange) relay(a *upstream.Answer) {
 
 // over settles the write whose answer has come in full.
 func (x *exchange) over(a *upstream.Answer) {
-	if !x.fenced {
+	if !x.holds {
 		return
 	}
 	// After an early answer the client may still be uploading. It is a part

@@ -83,16 +83,36 @@ func listen(t *testing.T) net.Listener {
 // proxy starts the proxy in front of target.
 func (r *rig) proxy(target string, change func(o *Options, rules []Rule)) {
 	r.Helper()
+	one := func(template string) []route.KeySpec {
+		return []route.KeySpec{{Key: template, Header: "X-Fencing-Token"}}
+	}
 	routes := []route.Rule{
-		{Name: "accounts", Paths: []string{"/accounts/{id}"}, Key: "account:{id}", Headers: []string{"X-Fencing-Token"}},
+		{Name: "accounts", Paths: []string{"/accounts/{id}"}, Keys: one("account:{id}")},
 		{Name: "login", Paths: []string{"/login"}, NoKey: true},
-		{Name: "query", Paths: []string{"/query"}, Key: "q:{query.id}"},
-		{Name: "jobs", Paths: []string{"/jobs"}, Methods: []string{"POST"}, Key: "jobs"},
+		{Name: "query", Paths: []string{"/query"}, Keys: one("q:{query.id}")},
+		{Name: "jobs", Paths: []string{"/jobs"}, Methods: []string{"POST"}, Keys: one("jobs")},
+		{Name: "transfer", Paths: []string{"/transfer"}, Keys: []route.KeySpec{
+			{Key: "account:{json:/from}", Header: "X-Fencing-Token"}, {Key: "account:{json:/to}", Header: "X-Fencing-Token-To"}}},
+		{Name: "held", Paths: []string{"/held"}, Keys: one("held"), Headers: []string{"X-Holder"}},
+		{Name: "reads", Paths: []string{"/reads"}, Keys: one("reads"), FenceReads: true},
+		{Name: "bounded", Paths: []string{"/bounded"}, Keys: one("bounded")},
+		{Name: "zxid", Paths: []string{"/zxid"}, Keys: one("zxid"), Format: tokenstore.Hex},
 	}
 	rules := make([]Rule, len(routes))
 	for i, rt := range routes {
-		rules[i] = Rule{Name: rt.Name, Header: "X-Fencing-Token", Fenced: !rt.NoKey, DrainTimeout: 5 * time.Second,
+		rules[i] = Rule{Name: rt.Name, Format: rt.Format, Fenced: !rt.NoKey, DrainTimeout: 5 * time.Second,
 			ResponseTimeout: 5 * time.Second, Settle: testSettle, DiscloseHighest: true}
+		for _, k := range rt.Keys {
+			rules[i].Headers = append(rules[i].Headers, k.Header)
+		}
+		switch rt.Name {
+		case "held":
+			rules[i].HolderHeader = "X-Holder"
+		case "bounded":
+			rules[i].MaxToken, rules[i].HasMaxToken, rules[i].MaxJump = tokenstore.Token{Major: 1000}, true, 10
+		case "zxid":
+			rules[i].Epoch = 3
+		}
 	}
 	o := Options{Rules: rules, ResponseTimeout: 5 * time.Second, MaxBodyBuffer: 1 << 10, MaxBuffered: 64 << 10, BodyTimeout: 2 * time.Second, Log: zap.NewNop()}
 	if change != nil {

@@ -3,29 +3,85 @@ package proxy
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
+
+	"github.com/fenceproxy/fenceproxy/tokenstore"
 )
 
-// What a fencing header can be, beside right or tokenstore.ErrMalformed.
+// What a fencing or holder header can be, beside right or
+// tokenstore.ErrMalformed.
 var (
-	errTokenRequired  = errors.New("there is no fencing token")
-	errTokenAmbiguous = errors.New("there is more than one fencing token")
+	errTokenRequired    = errors.New("there is no fencing token")
+	errTokenAmbiguous   = errors.New("there is more than one fencing token")
+	errHolderRequired   = fmt.Errorf("%w: there is no holder", errTokenRequired)
+	errHolderAmbiguous  = fmt.Errorf("%w: there is more than one holder", errTokenAmbiguous)
+	errTokenImplausible = errors.New("the token is above max_token")
 )
 
-// readToken takes the fencing token from the rule's header: exactly one line
-// with exactly one value, byte for byte.
-func (x *exchange) readToken() error {
-	lines := x.r.Header[x.rule.Header]
-	switch {
-	case len(lines) == 0:
-		return fmt.Errorf("%w: send the token of your lease in %s", errTokenRequired, x.rule.Header)
-	case len(lines) > 1 || strings.Contains(lines[0], ","):
-		return fmt.Errorf("%w: send %s once, with one token", errTokenAmbiguous, x.rule.Header)
+// maxHolder is the longest name of a holder in bytes: it is stored with every
+// record.
+const maxHolder = 256
+
+// token is one fencing token as it came.
+type token struct {
+	header string
+	text   string // as the client wrote it
+	value  tokenstore.Token
+}
+
+// readTokens takes the tokens of all keys, and the holder, from their headers:
+// first it looks whether they are there, then at their form.
+func (x *exchange) readTokens() error {
+	x.tokens = x.tokens[:0]
+	for _, name := range x.rule.Headers {
+		text, n := single(x.r.Header, name)
+		if n == 0 {
+			return fmt.Errorf("%w: send the token of your lease in %s", errTokenRequired, name)
+		}
+		x.tokens = append(x.tokens, token{header: name, text: text})
 	}
-	t, err := x.rule.Format.Parse(lines[0])
-	if err != nil {
-		return fmt.Errorf("%s: %w", x.rule.Header, err)
+	if name := x.rule.HolderHeader; name != "" {
+		text, n := single(x.r.Header, name)
+		switch {
+		case n == 0 || text == "":
+			return fmt.Errorf("%w: say in %s who holds the lease", errHolderRequired, name)
+		case n > 1:
+			return fmt.Errorf("%w: send %s once", errHolderAmbiguous, name)
+		}
+		if len(text) > maxHolder {
+			return fmt.Errorf("%w: %s has %d bytes, at most %d are allowed", tokenstore.ErrMalformed, name, len(text), maxHolder)
+		}
+		x.holder = text
 	}
-	x.token, x.tokenText = t, lines[0]
+	for i := range x.tokens {
+		if err := x.parse(&x.tokens[i]); err != nil {
+			return err
+		}
+	}
 	return nil
+}
+
+// parse reads the token byte for byte: exactly one line with exactly one
+// value.
+func (x *exchange) parse(t *token) error {
+	if len(x.r.Header[t.header]) > 1 || strings.Contains(t.text, ",") {
+		return fmt.Errorf("%w: send %s once, with one token", errTokenAmbiguous, t.header)
+	}
+	value, err := x.rule.Format.Parse(t.text)
+	if err != nil {
+		return fmt.Errorf("%s: %w", t.header, err)
+	}
+	t.value = value
+	t.value.Epoch = x.rule.Epoch
+	return nil
+}
+
+// single returns the first line of a header and how many there are.
+func single(h http.Header, name string) (first string, n int) {
+	lines := h[name]
+	if len(lines) == 0 {
+		return "", 0
+	}
+	return lines[0], len(lines)
 }

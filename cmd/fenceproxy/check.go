@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fenceproxy/fenceproxy/config"
+	"github.com/fenceproxy/fenceproxy/proxy/route"
 )
 
 func newCheck() *cobra.Command {
@@ -21,12 +22,23 @@ func newCheck() *cobra.Command {
 				return fmt.Errorf("check needs --config FILE")
 			}
 			cfg, report := config.LoadFile(file, os.LookupEnv)
-			plan(cfg, &report)
+			p := plan(cfg, &report)
+			lint(cfg, p, &report)
 			return tell(cmd.OutOrStdout(), file, report)
 		},
 	}
 	cmd.Flags().StringVar(&file, "config", "", "the configuration file")
 	return cmd
+}
+
+// lint adds what may be meant, but seldom is.
+func lint(cfg *config.Config, p planned, report *config.Report) {
+	if report.Err() != nil {
+		return // it looks at rules that are right as they stand
+	}
+	for _, w := range route.Lint(p.routes) {
+		report.Warn(cfg.Errorf(fmt.Sprintf("rules[%d].%s", w.Rule, w.Setting), "%s", w.Msg))
+	}
 }
 
 // tell prints the errors, then the warnings, and returns an error with the

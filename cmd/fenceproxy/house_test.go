@@ -29,6 +29,7 @@ var mayImport = []struct {
 	{"proxy/admin", []string{"proxy/gate", "proxy/wire", "tokenstore"}, "admin → gate, wire, tokenstore"},
 	{"proxy/gate", []string{"tokenstore"}, "gate → tokenstore"},
 	{"proxy/route", []string{"tokenstore"}, "route → tokenstore"},
+	{"proxy/route/differential", nil, "differential is tests only"},
 	{"proxy/wire", []string{"tokenstore"}, "wire → tokenstore"},
 	{"proxy/upstream", nil, "upstream knows neither gate nor store"},
 	{"proxy/client", []string{"proxy/wire", "tokenstore"}, "client → wire, tokenstore"},
@@ -53,6 +54,7 @@ var testsMayImport = []struct {
 }{
 	{"tokenstore/...", []string{"tokenstore", "tokenstore/storetest", "tokenstore/memory"}, "every store runs the suite, and the suite runs a store"},
 	{"proxy/...", []string{"tokenstore", "tokenstore/storetest", "tokenstore/memory", "tokenstore/embedded", "proxy/wire"}, "the life of a request is tested over a real store, and one that fails"},
+	{"proxy/route/differential", []string{"proxy/route"}, "real servers judge the routes"},
 	{"proxy/torture", []string{"proxy/torture", "proxy/gate", "proxy/upstream"}, "a judge may be tried on the parts"},
 	{"cmd/...", []string{"proxy/torture"}, "the binary is built and started by its helpers"},
 }

@@ -79,7 +79,7 @@ func start(cfg *config.Config, p planned, log *zap.Logger) (_ *service, err erro
 	if err != nil {
 		return nil, err
 	}
-	if s.store, err = open(cfg, p.fingerprints, log); err != nil {
+	if s.store, err = open(cfg, p, log); err != nil {
 		return nil, err
 	}
 	s.gate, err = gate.New(s.store, gate.Options{
@@ -98,7 +98,7 @@ func start(cfg *config.Config, p planned, log *zap.Logger) (_ *service, err erro
 	ready := []zap.Field{zap.String("version", version()), zap.Stringer("listen", data.Addr()), zap.String("upstream", cfg.Upstream.URL),
 		zap.Int("rules", len(p.rules)), zap.Bool("quarantine", s.store.Recovered())}
 	if operator != nil {
-		s.admin = &http.Server{Handler: s.adminHandler(registry), ReadHeaderTimeout: 10 * time.Second}
+		s.admin = &http.Server{Handler: s.adminHandler(p, registry), ReadHeaderTimeout: 10 * time.Second}
 		s.serve(s.admin, operator, "admin.address")
 		ready = append(ready, zap.Stringer("admin", operator.Addr()))
 	}
@@ -147,8 +147,19 @@ func (s *service) handler(p planned, reg prometheus.Registerer) *proxy.Handler {
 	})
 }
 
-func (s *service) adminHandler(gatherer prometheus.Gatherer) http.Handler {
-	return admin.NewHandler(admin.Options{Gate: s.gate, Store: s.store, Metrics: gatherer, Ready: s.ready, Print: tokenstore.Decimal.Print})
+func (s *service) adminHandler(p planned, gatherer prometheus.Gatherer) http.Handler {
+	return admin.NewHandler(admin.Options{Gate: s.gate, Store: s.store, Metrics: gatherer, Ready: s.ready, Formats: formatsOf(p)})
+}
+
+// formatsOf are the formats of the fenced rules by their names.
+func formatsOf(p planned) map[string]tokenstore.Format {
+	formats := map[string]tokenstore.Format{}
+	for i := range p.rules {
+		if p.rules[i].Fenced {
+			formats[p.rules[i].Name] = p.rules[i].Format
+		}
+	}
+	return formats
 }
 
 // registry has the figures of the store and of Go itself.
@@ -234,17 +245,18 @@ func (s *service) stop(signals <-chan os.Signal) error {
 }
 
 // open opens the one store of the configuration.
-func open(cfg *config.Config, rules tokenstore.Rules, log *zap.Logger) (openStore, error) {
+func open(cfg *config.Config, p planned, log *zap.Logger) (openStore, error) {
 	if cfg.Store.Memory != nil {
 		log.Warn("store.memory forgets every token at exit: it is for trying out")
 		m := memory.New()
 		return openStore{Store: m, keys: m.Keys}, nil
 	}
 	e := cfg.Store.Embedded
-	s, err := embedded.Open(embedded.Options{Path: e.Path, Create: e.Create, Rules: rules, AcceptChanged: cfg.Store.AcceptChangedRules, Logger: log})
+	s, err := embedded.Open(embedded.Options{Path: e.Path, Create: e.Create, Rules: p.fingerprints, Epochs: p.epochs, AcceptChanged: cfg.Store.AcceptChangedRules, Logger: log})
 	if err != nil {
 		code := exitFailed
-		if changed := (*tokenstore.ChangedRulesError)(nil); errors.As(err, &changed) {
+		changed, epoch := (*tokenstore.ChangedRulesError)(nil), (*tokenstore.EpochError)(nil)
+		if errors.As(err, &changed) || errors.As(err, &epoch) {
 			code = exitUsage
 		}
 		return openStore{}, &exitError{code, fmt.Errorf("store.embedded: %w", err)}

@@ -5,6 +5,8 @@ package admin
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
@@ -28,8 +30,9 @@ type Options struct {
 	Metrics prometheus.Gatherer
 	// Ready returns why no write can be admitted, or nil.
 	Ready func(context.Context) error
-	// Print writes a token in the format of the rules.
-	Print func(tokenstore.Token) string
+	// Formats are the formats of the fenced rules by their names. Where they
+	// differ, a request has to name the rule that owns its key.
+	Formats map[string]tokenstore.Format
 }
 
 const (
@@ -69,6 +72,11 @@ func (a *api) key(w http.ResponseWriter, r *http.Request) {
 		text(w, http.StatusBadRequest, "the path must be /v1/keys/ and a resource key of 1 to 1024 bytes, percent-encoded once")
 		return
 	}
+	format, err := a.format(r.URL.Query().Get("rule"))
+	if err != nil {
+		text(w, http.StatusBadRequest, err.Error())
+		return
+	}
 	ctx, cancel := context.WithTimeout(r.Context(), storeTimeout)
 	defer cancel()
 	rec, ok, err := a.Store.Load(ctx, tokenstore.Key(key))
@@ -81,25 +89,46 @@ func (a *api) key(w http.ResponseWriter, r *http.Request) {
 		text(w, http.StatusNotFound, "no token was ever recorded for this key")
 		return
 	}
-	answer(w, a.status(key, rec, ok, st))
+	answer(w, status(key, format, rec, ok, st))
+}
+
+// format is the format of the rule that owns a key: the named one, or the only
+// one that there is.
+func (a *api) format(rule string) (tokenstore.Format, error) {
+	if rule != "" {
+		f, ok := a.Formats[rule]
+		if !ok {
+			return 0, fmt.Errorf("no fenced rule has the name %q", rule)
+		}
+		return f, nil
+	}
+	only := tokenstore.Decimal
+	first := true
+	for _, f := range a.Formats {
+		if !first && f != only {
+			return 0, errors.New("the rules have different formats of tokens: name the one that owns the key, as in ?rule=NAME")
+		}
+		only, first = f, false
+	}
+	return only, nil
 }
 
 // status puts together what the store and the gate know.
-func (a *api) status(key string, rec tokenstore.Record, recorded bool, st gate.Status) wire.KeyStatus {
+func status(key string, format tokenstore.Format, rec tokenstore.Record, recorded bool, st gate.Status) wire.KeyStatus {
 	out := wire.KeyStatus{Key: key, Holder: rec.Holder, Waiting: st.Waiting,
 		InFlight: []wire.InFlight{}, Unsettled: []wire.Unsettled{}}
 	if recorded {
-		out.Highest = a.Print(rec.Highest)
+		out.Highest = format.Print(rec.Highest)
 		out.RaisedAt = &rec.RaisedAt
 	}
 	if !st.QuarantinedUntil.IsZero() {
 		out.QuarantinedUntil = &st.QuarantinedUntil
 	}
 	for _, f := range st.InFlight {
-		out.InFlight = append(out.InFlight, wire.InFlight{Token: a.Print(f.Token), Count: f.Count, Since: f.Since})
+		out.InFlight = append(out.InFlight, wire.InFlight{Token: format.Print(f.Token), Count: f.Count, Since: f.Since})
 	}
 	for _, u := range st.Unsettled {
-		out.Unsettled = append(out.Unsettled, wire.Unsettled{Token: a.Print(u.Token), Until: u.Until, Why: u.Why})
+		out.Unsettled = append(out.Unsettled, wire.Unsettled{Token: format.Print(u.Token), Until: u.Until, Why: u.Why})
 	}
 	return out
 }

@@ -25,10 +25,11 @@ type rig struct {
 	gate    *gate.Gate
 	handler http.Handler
 	ready   error
+	formats map[string]tokenstore.Format
 }
 
 func newRig(t *testing.T) *rig {
-	r := &rig{T: t, store: storetest.NewFaulty(memory.New())}
+	r := &rig{T: t, store: storetest.NewFaulty(memory.New()), formats: map[string]tokenstore.Format{"a": tokenstore.Decimal}}
 	var err error
 	if r.gate, err = gate.New(r.store, gate.Options{Settle: time.Hour}); err != nil {
 		t.Fatal(err)
@@ -36,7 +37,7 @@ func newRig(t *testing.T) *rig {
 	reg := prometheus.NewRegistry()
 	reg.MustRegister(prometheus.NewGauge(prometheus.GaugeOpts{Name: "fenceproxy_test"}))
 	r.handler = NewHandler(Options{Gate: r.gate, Store: r.store, Metrics: reg,
-		Ready: func(context.Context) error { return r.ready }, Print: tokenstore.Decimal.Print})
+		Ready: func(context.Context) error { return r.ready }, Formats: r.formats})
 	return r
 }
 
@@ -106,6 +107,18 @@ func TestKey(t *testing.T) {
 	r.store.Fail(tokenstore.ErrUnavailable)
 	if code, _ := r.get("/v1/keys/idle"); code != 503 {
 		t.Errorf("store down: %d", code)
+	}
+}
+
+// Where the formats of the rules differ, the one that owns the key is named.
+func TestKeyOfRule(t *testing.T) {
+	r := newRig(t)
+	r.formats["z"] = tokenstore.Hex
+	r.enter("k", 31).Settle()
+	for path, want := range map[string]string{"/v1/keys/k": "?rule=NAME", "/v1/keys/k?rule=z": `"highest":"0x1f"`, "/v1/keys/k?rule=a": `"highest":"31"`, "/v1/keys/k?rule=x": "no fenced rule"} {
+		if _, body := r.get(path); !strings.Contains(body, want) {
+			t.Errorf("%s: %s", path, body)
+		}
 	}
 }
 

@@ -13,7 +13,7 @@ func benchRules() []Rule {
 		rules = append(rules, Rule{
 			Name:  fmt.Sprintf("r%d", i),
 			Paths: []string{fmt.Sprintf("/api/v%d/service%d/{tenant}/items/{item}", i%4, i)},
-			Key:   fmt.Sprintf("s%d:{tenant}:{item}", i),
+			Keys:  keyed(fmt.Sprintf("s%d:{tenant}:{item}", i)),
 		})
 	}
 	return rules
@@ -41,7 +41,7 @@ func BenchmarkMatchAndKey(b *testing.B) {
 				if err != nil || m.Rule != 137 {
 					b.Fatal(m, err)
 				}
-				if _, err := table.Key(&m, r); err != nil {
+				if _, err := table.Keys(&m, r, nil); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -56,13 +56,14 @@ func TestAllocations(t *testing.T) {
 	}
 	table := mustNew(t, benchRules()...)
 	for target, most := range map[string]float64{
-		"/api/v1/service137/acme/items/0000042?verbose=1": 1,
+		"/api/v1/service137/acme/items/0000042?verbose=1": 2,
 		"/api/v1/service137/Acme/items/01J9ZQ3X":          3,
+		"/api/v1/service137/caf%C3%A9/items/it%27s":       3,
 	} {
 		r := benchRequest(target)
 		got := testing.AllocsPerRun(200, func() {
 			m, _ := table.Match(r)
-			_, _ = table.Key(&m, r)
+			_, _ = table.Keys(&m, r, nil)
 		})
 		if got > most {
 			t.Errorf("%s costs %v allocations, at most %v are wanted", target, got, most)

@@ -65,8 +65,15 @@ func clash(rules []*compiled, a, b place) error {
 		return fmt.Errorf("the pattern %q differs from %q (%s) only in letter case or a trailing slash, and every write to one would be refused as an alias of the other; put both into one rule",
 			b.pattern.text, a.pattern.text, where)
 	}
-	if m := rules[a.rule].methods.common(rules[b.rule].methods); m != "" {
+	one, other := rules[a.rule], rules[b.rule]
+	if m := one.methods.common(other.methods); m != "" {
 		return fmt.Errorf("the pattern %q and the method %s are also those of %s; give the rules different methods", b.pattern.text, m, where)
+	}
+	if one.rule.WebSocket && other.rule.WebSocket {
+		return fmt.Errorf("the pattern %q and websocket: true are also those of %s; leave websocket out of one", b.pattern.text, where)
+	}
+	if one.rule.FenceReads && other.rule.FenceReads && !one.sameKeys(other) && one.sharesHeader(other) {
+		return fmt.Errorf("the pattern %q and reads: fence are also those of %s, which makes another key for the same token header; set reads: pass in one", b.pattern.text, where)
 	}
 	return nil
 }

@@ -2,7 +2,9 @@ package route
 
 import (
 	"regexp"
+	"strings"
 	"testing"
+	"unicode"
 )
 
 // The folded expression must match the folded spelling of everything that the
@@ -28,13 +30,26 @@ func TestFoldedExpressionMatchesNoLess(t *testing.T) {
 	}
 }
 
+// Folding twice is folding once, and letters that differ in case fold alike.
+func TestLowerRune(t *testing.T) {
+	for r := range rune(unicode.MaxRune + 1) {
+		l := lowerRune(r)
+		if lowerRune(l) != l || lowerRune(unicode.SimpleFold(r)) != l {
+			t.Fatalf("%U folds to %U, which folds to %U; its other case %U to %U", r, l, lowerRune(l), unicode.SimpleFold(r), lowerRune(unicode.SimpleFold(r)))
+		}
+		if r < 0x80 && string(l) != strings.ToLower(string(r)) {
+			t.Fatalf("%U folds to %U", r, l)
+		}
+	}
+}
+
 // Every spelling of a fenced path is an alias, also where an expression tells
 // letter case apart.
 func TestAliasThroughExpression(t *testing.T) {
 	for _, expr := range []string{`[^A-Z]+`, `(?-i:abc)`, `[a-z]+`, `.+`} {
 		table := mustNew(t,
-			Rule{Name: "narrow", Paths: []string{"/u/{id:" + expr + "}"}, Key: "u:{id}"},
-			Rule{Name: "wide", Paths: []string{"/*"}, Key: "{path}"})
+			Rule{Name: "narrow", Paths: []string{"/u/{id:" + expr + "}"}, Keys: keyed("u:{id}")},
+			Rule{Name: "wide", Paths: []string{"/*"}, Keys: keyed("{path}")})
 		for target, want := range map[string]string{"/u/abc": "u:abc", "/U/abc": "path-alias", "/u/abc/": "path-alias"} {
 			if got, detail := result(t, table, byHand("PUT", target)); got != want {
 				t.Errorf("%s: %s is %s (%s), want %s", expr, target, got, detail, want)
@@ -42,8 +57,8 @@ func TestAliasThroughExpression(t *testing.T) {
 		}
 	}
 	table := mustNew(t,
-		Rule{Name: "narrow", Paths: []string{"/u/{id:[A-Z]+}"}, Key: "u:{id}"},
-		Rule{Name: "plain", Paths: []string{"/u/{name}"}, Key: "n:{name}"})
+		Rule{Name: "narrow", Paths: []string{"/u/{id:[A-Z]+}"}, Keys: keyed("u:{id}")},
+		Rule{Name: "plain", Paths: []string{"/u/{name}"}, Keys: keyed("n:{name}")})
 	// In doubt closed: /u/abc is no alias of anything, but the folded form
 	// cannot tell it from /u/ABC.
 	for target, want := range map[string]string{"/u/ABC": "u:ABC", "/u/abc": "path-alias", "/u/a1": "n:a1"} {

@@ -11,12 +11,21 @@ import (
 )
 
 // Fingerprint stands for what decides the rule's keys and marks: its paths
-// (in any order), its template, the format of its tokens and its path policy,
-// which is always the default so far. Its name, methods and headers do not
-// count: changing them forgets no mark.
+// and templates (each in any order), the format of its tokens and its path
+// policy. Its name, methods, headers, and what else it covers do
+// not count: changing them forgets no mark.
 func Fingerprint(r Rule) tokenstore.Fingerprint {
 	paths := slices.Sorted(slices.Values(r.Paths))
-	fields := slices.Concat([]string{"route.1"}, paths, []string{"key", r.Key, "format", r.Format.String(), "path_policy", ""})
+	fields := slices.Concat([]string{"route.1"}, paths)
+	var templates []string
+	for _, spec := range r.Keys {
+		templates = append(templates, spec.Key)
+	}
+	slices.Sort(templates)
+	for _, t := range templates {
+		fields = append(fields, "key", t) // "key" is no path
+	}
+	fields = append(fields, "format", r.Format.String(), "path_policy", r.Policy.String())
 	var b strings.Builder
 	for _, f := range fields {
 		// The length in front keeps different lists different.

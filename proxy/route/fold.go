@@ -12,10 +12,13 @@ import (
 // and dot segments, control bytes and a trailing slash are dropped, a raw `#`
 // and a NUL end the path, letters are small.
 //
+// A policy that keeps encoded slashes or parameters keeps them here too, as
+// `%2f` and as they are.
+//
 // It takes time and space in proportion to the path. It is never forwarded and
 // never a key: it only asks what else the target might select.
-func fold(p string) string {
-	raw := unescapeAll(p)
+func fold(p string, policy PathPolicy) string {
+	raw := unescapeAll(p, policy.EncodedSlash)
 	var buf [256]byte
 	out := buf[:0]
 	for start := 0; start <= len(raw); {
@@ -23,7 +26,10 @@ func fold(p string) string {
 		for end < len(raw) && raw[end] != '/' && raw[end] != '\\' {
 			end++
 		}
-		seg, _, _ := strings.Cut(raw[start:end], ";")
+		seg := raw[start:end]
+		if !policy.Params {
+			seg, _, _ = strings.Cut(seg, ";")
+		}
 		start = end + 1
 		switch seg {
 		case "", ".":
@@ -46,8 +52,8 @@ func fold(p string) string {
 	return string(out)
 }
 
-// foldCanonical is fold for a canonical path without escapes: there, letter
-// case and a trailing slash are all that is left to fold.
+// foldCanonical is fold for a decoded canonical path whose spelling is not
+// deep: there, letter case and a trailing slash are all that is left to fold.
 func foldCanonical(p string) string {
 	if len(p) > 1 {
 		p = strings.TrimSuffix(p, "/")
@@ -58,15 +64,22 @@ func foldCanonical(p string) string {
 // unescapeAll decodes until nothing changes, in one pass: an escape can only
 // come to be at the end of what is already decoded, and no two overlap, so
 // reducing there gives the same bytes as repeating whole passes would.
-func unescapeAll(p string) string {
+func unescapeAll(p string, keepSlash bool) string {
 	var buf [256]byte
 	out := buf[:0]
-	for i := range len(p) {
+	floor := 0 // what is before it is done
+	for i := 0; i < len(p); i++ {
 		if p[i] == '#' {
 			break
 		}
+		if keepSlash && isSlashMark(p, i) {
+			out = append(out, "%2f"...)
+			floor = len(out)
+			i += 2
+			continue
+		}
 		out = append(out, p[i])
-		out = reduce(out)
+		out = out[:floor+len(reduce(out[floor:]))]
 	}
 	s, _, _ := strings.Cut(string(out), "\x00")
 	return s
@@ -99,7 +112,10 @@ func lower(s string) string {
 	for i := range len(s) {
 		if c := s[i]; c >= utf8.RuneSelf || 'A' <= c && c <= 'Z' {
 			var buf [256]byte
-			return string(appendLower(buf[:0], s))
+			if folded := appendLower(buf[:0], s); string(folded) != s {
+				return string(folded)
+			}
+			return s
 		}
 	}
 	return s
@@ -148,15 +164,11 @@ func appendLower(out []byte, s string) []byte {
 }
 
 // lowerRune is one and the same rune for all that differ in case only: the
-// small ASCII letter where there is one (the Kelvin sign is a k), else the
-// lowest.
+// small letter of the lowest of them (the Kelvin sign is a k).
 func lowerRune(r rune) rune {
 	least := r
 	for f := unicode.SimpleFold(r); f != r; f = unicode.SimpleFold(f) {
 		least = min(least, f)
 	}
-	if 'A' <= least && least <= 'Z' {
-		least += 'a' - 'A'
-	}
-	return least
+	return unicode.ToLower(least)
 }

@@ -16,15 +16,17 @@ func FuzzTarget(f *testing.F) {
 	} {
 		f.Add(seed)
 	}
-	rules := append(broad(), Rule{Name: "u", Paths: []string{"/U/{x:[^A-Z/]+}.{y}", "/U/{x}-{y}/*"}, Key: "u:{x}:{y}"})
+	rules := append(broad(), Rule{Name: "u", Paths: []string{"/U/{x:[^A-Z/]+}.{y}", "/U/{x}-{y}/*"}, Keys: keyed("u:{x}:{y}")})
 	wide, narrow := mustNew(f, rules...), mustNew(f, accounts()...)
+	relaxed := mustNew(f, relaxedRules()...)
 	f.Fuzz(func(t *testing.T, target string) {
+		checkRelaxed(t, relaxed, target)
 		path, _, _ := strings.Cut(target, "?")
-		if folded := fold(path); !strings.ContainsAny(folded, "#\x00") && fold(folded) != folded {
-			t.Fatalf("fold(%q) = %q is no fixed point: %q", path, folded, fold(folded))
+		if folded := fold(path, PathPolicy{}); !strings.ContainsAny(folded, "#\x00") && fold(folded, PathPolicy{}) != folded {
+			t.Fatalf("fold(%q) = %q is no fixed point: %q", path, folded, fold(folded, PathPolicy{}))
 		}
-		if strings.HasPrefix(path, "/") && !examine(path).escaped && foldCanonical(path) != fold(path) {
-			t.Fatalf("%q folds to %q by the short way and to %q by the long one", path, foldCanonical(path), fold(path))
+		if strings.HasPrefix(path, "/") && isShallow(path) && foldCanonical(decode(path)) != fold(path, PathPolicy{}) {
+			t.Fatalf("%q folds to %q by the short way and to %q by the long one", path, foldCanonical(decode(path)), fold(path, PathPolicy{}))
 		}
 		for _, table := range []*Table{wide, narrow} {
 			r := byHand("PUT", target, "X-To: 9")
@@ -42,14 +44,20 @@ func FuzzTarget(f *testing.F) {
 			if !m.Covered() {
 				// Then nothing fenced may be what it folds to.
 				var v values
-				if c, _ := table.folded.find(fold(path), &v).choose("PUT", m.Override); c != nil && strings.HasPrefix(target, "/") {
-					t.Fatalf("%q is not covered, but folds to %q of rule %d", target, fold(path), c.rule)
+				if c, _ := table.folded.find(fold(path, PathPolicy{}), &v).choose(&question{method: "PUT", override: m.Override}); c != nil && strings.HasPrefix(target, "/") {
+					t.Fatalf("%q is not covered, but folds to %q of rule %d", target, fold(path, PathPolicy{}), c.index)
 				}
 				continue
 			}
 			checkCovered(t, table, target, &m)
 		}
 	})
+}
+
+// isShallow reports whether a path may be folded the short way.
+func isShallow(path string) bool {
+	s := examine(path)
+	return s.found == 0 && !s.deep
 }
 
 // checkCovered: a covered path is canonical, so that decoding it and escaping
@@ -61,20 +69,20 @@ func checkCovered(t *testing.T, table *Table, target string, m *Match) {
 		t.Fatalf("%q would be forwarded as %q", target, m.Target)
 	}
 	path, query, _ := strings.Cut(target, "?")
-	if s := examine(path); s.problem != "" {
-		t.Fatalf("%q passes with %s", target, s.problem)
+	if s := examine(path); s.problem(0) != "" {
+		t.Fatalf("%q passes with %s", target, s.problem(0))
 	}
 	if std, err := url.PathUnescape(path); err != nil || std != m.path {
 		t.Fatalf("%q decodes to %q here and to %q by net/url (%v)", path, m.path, std, err)
 	}
-	key, keyErr := table.Key(m, byHand("PUT", target, "X-To: 9"))
+	key, keyErr := table.Keys(m, byHand("PUT", target, "X-To: 9"), nil)
 	var again strings.Builder
 	again.Write(appendValue(nil, m.path, true))
 	for name, other := range map[string]string{
 		"escaped again": again.String(),
 		"small hex":     lowerHex(path),
 		"capitals":      strings.ToUpper(path),
-		"small letters": fold(path),
+		"small letters": fold(path, PathPolicy{}),
 		"a slash more":  path + "/",
 	} {
 		r := byHand("PUT", other+"?"+query, "X-To: 9")
@@ -85,14 +93,14 @@ func checkCovered(t *testing.T, table *Table, target string, m *Match) {
 			}
 		}
 		if err != nil || om.Rule == m.Rule {
-			if otherKey, e := table.Key(&om, r); err == nil && e == nil && keyErr == nil && (name == "escaped again" || name == "small hex") && otherKey != key {
+			if otherKey, e := table.Keys(&om, r, nil); err == nil && e == nil && keyErr == nil && (name == "escaped again" || name == "small hex") && join(otherKey) != join(key) {
 				t.Fatalf("%q has the key %q, but %q has %q", path, key, other, otherKey)
 			}
 			continue
 		}
 		// Both pass under two rules (or one under none): no spelling of one
 		// folded form may do that.
-		if fold(path) == fold(other) {
+		if fold(path, PathPolicy{}) == fold(other, PathPolicy{}) {
 			t.Fatalf("%q passes with rule %d and %q with rule %d", path, m.Rule, other, om.Rule)
 		}
 	}
@@ -108,40 +116,60 @@ func lowerHex(path string) string {
 	return string(b)
 }
 
-// FuzzTemplate: whatever is accepted can be filled, and no panic.
-func FuzzTemplate(f *testing.F) {
-	for _, seed := range [][2]string{
-		{"/a/{id}", "account:{id}"}, {"/a/{id:[0-9]{2}}/*", "{id}/{*}"}, {"/*", "{host}:{method}:{path}"}, {"/a", "{query.x}|{header.X-To}"},
-		{"/a/{x}.{y}", "{x}-{y}"}, {`/{a:\{\}}`, "{a}"}, {"/{a:(?i:B)|c}", "100%"},
-	} {
-		f.Add(seed[0], seed[1])
+// relaxedRules have each policy somewhere, beside strict rules.
+func relaxedRules() []Rule {
+	return []Rule{
+		{Name: "strict", Paths: []string{"/strict/{x}", "/accounts/{id}/owner"}, Keys: keyed("strict:{path}")},
+		{Name: "accounts", Paths: []string{"/accounts/{id}", "/accounts/{id}/*"}, Keys: keyed("account:{id}"), Policy: PathPolicy{CaseInsensitive: true, TrailingSlash: true}},
+		{Name: "files", Paths: []string{"/files/*"}, Keys: keyed("files:{*}"), Policy: PathPolicy{EncodedSlash: true, Params: true}},
+		{Name: "u", Paths: []string{"/U/{x:[^A-Z/]+}.{y}"}, Keys: keyed("u:{x}:{y}"), Policy: PathPolicy{CaseInsensitive: true, Normalize: true}},
+		{Name: "all", Paths: []string{"/*"}, Keys: keyed("all:{path}"), Policy: PathPolicy{Normalize: true, EncodedSlash: true, Params: true, CaseInsensitive: true, TrailingSlash: true}},
 	}
-	f.Fuzz(func(t *testing.T, path, key string) {
-		if strings.Contains(path, "{") && len(path) > 60 {
-			return // big expressions are slow, and not the subject
+}
+
+// checkRelaxed: what is forwarded has nothing that the policy does not allow,
+// has the same rule and key when it comes again, and so have the spellings
+// that the policy makes one, or they are refused.
+func checkRelaxed(t *testing.T, table *Table, target string) {
+	t.Helper()
+	m, err := table.Match(byHand("PUT", target))
+	if err != nil || !m.Covered() {
+		return
+	}
+	path, query, _ := strings.Cut(m.Target, "?")
+	policy := m.cover.rule.Policy
+	if s := examine(path); s.problem(policy.allows()) != "" {
+		t.Fatalf("%q is forwarded as %q, with %s", target, m.Target, s.problem(policy.allows()))
+	}
+	if m.Target != target && !policy.Normalize {
+		t.Fatalf("%q is forwarded as %q without policy", target, m.Target)
+	}
+	key, keyErr := table.Keys(&m, byHand("PUT", target), nil)
+	variants := map[string]string{"again": m.Target}
+	if policy.CaseInsensitive {
+		variants["capitals"] = strings.ToUpper(path) + "?" + query
+	}
+	if policy.TrailingSlash {
+		variants["a slash more"] = path + "/?" + query
+	}
+	for name, other := range variants {
+		om, err := table.Match(byHand("PUT", other))
+		if err != nil && name != "again" {
+			continue
 		}
-		table, err := New([]Rule{{Name: "r", Paths: []string{path}, Key: key}}, Options{})
-		var errs Errors
-		if err != nil {
-			if !errors.As(err, &errs) {
-				t.Fatalf("the error %v is no Errors", err)
-			}
-			return
+		if err != nil || om.Rule != m.Rule {
+			t.Fatalf("%q has rule %d and is forwarded as %q; %s, %q, has rule %d (%v)", target, m.Rule, m.Target, name, other, om.Rule, err)
 		}
-		r := byHand("PUT", string(appendValue(nil, path, true)), "X-To: 1")
-		m, err := table.Match(r)
-		if err != nil || !m.Covered() {
-			return
+		otherKey, err := table.Keys(&om, byHand("PUT", other), nil)
+		if (err == nil) != (keyErr == nil) || join(otherKey) != join(key) {
+			t.Fatalf("%q has the key %q, and %s, %q, has %q", target, key, name, other, otherKey)
 		}
-		if k, err := table.Key(&m, r); err == nil && (k == "" || len(k) > 1024) {
-			t.Fatalf("%q, %q make the key %q", path, key, k)
-		}
-	})
+	}
 }
 
 // A fuzz target without seeds tests nothing in an ordinary run.
 func TestSeedsAreThere(t *testing.T) {
-	for _, name := range []string{"FuzzTarget", "FuzzTemplate"} {
+	for _, name := range []string{"FuzzTarget", "FuzzTemplate", "FuzzBody", "FuzzFilter"} {
 		entries, err := os.ReadDir("testdata/fuzz/" + name)
 		if err != nil || len(entries) == 0 {
 			t.Errorf("%s has no seed corpus: %v", name, err)

@@ -22,6 +22,7 @@ type known struct {
 	folded string
 	spelt  string // a protected header's only right spelling, canonical
 	kind   headerKind
+	reads  bool // it carries tokens of a rule with FenceReads
 }
 
 // guard knows the headers that have a meaning. Its names are sorted by length,
@@ -91,6 +92,7 @@ var fixed = newGuard()
 type findings struct {
 	override bool
 	upgrade  bool
+	reads    bool   // a token header, however spelt, of a rule with FenceReads
 	alias    string // a header that folds to a protected one, as it is spelt
 	aliasOf  string
 }
@@ -107,6 +109,7 @@ func (g guard) inspect(h http.Header) (f findings) {
 		case upgradeHeader:
 			f.upgrade = true
 		case protectedHeader:
+			f.reads = f.reads || k.reads
 			// The lowest of several, so that answers do not vary.
 			if !strings.EqualFold(name, k.spelt) && (f.alias == "" || name < f.alias) {
 				f.alias, f.aliasOf = name, k.spelt
@@ -190,7 +193,12 @@ func unfitForKey(name string) string {
 	switch folded {
 	case "host":
 		return "net/http keeps Host apart; use {host}"
-	case "connection", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding", "proxy-authorization", "proxy-authenticate":
+	case "connection", "keep-alive", "te", "trailer", "transfer-encoding", "content-length", "expect", "upgrade", "http2-settings":
+		return "it belongs to one connection and is not forwarded"
+	case "forwarded", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto":
+		return "the proxy writes it anew, so that a client could choose its key at will"
+	}
+	if strings.HasPrefix(folded, "proxy-") {
 		return "it belongs to one connection and is not forwarded"
 	}
 	if fixed.find(name) != nil {

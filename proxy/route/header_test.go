@@ -32,7 +32,7 @@ func TestOverrides(t *testing.T) {
 }
 
 func TestHeaderAliases(t *testing.T) {
-	table := mustNew(t, append(accounts(), Rule{Name: "own", Paths: []string{"/own"}, Key: "own", Headers: []string{"X_Own.Token"}})...)
+	table := mustNew(t, append(accounts(), Rule{Name: "own", Paths: []string{"/own"}, Keys: keyed("own"), Headers: []string{"X_Own.Token"}})...)
 	for header, want := range map[string]string{
 		"X-Fencing-Token: 1": "account:42", "x-fencing-token: 1": "account:42", "X-Own: 1": "account:42",
 		"Some_other.header: 1": "account:42", "X-Fencing-Tokens: 1": "account:42", "X_own.token: 1": "account:42",
@@ -86,6 +86,16 @@ func TestDropTrailer(t *testing.T) {
 	} {
 		if got := table.DropTrailer(name); got != want {
 			t.Errorf("DropTrailer(%q) = %v, want %v", name, got, want)
+		}
+	}
+}
+
+// A key is made only of what reaches the upstream as the client sent it.
+func TestNoKeyOfWhatIsWrittenAnew(t *testing.T) {
+	for _, name := range []string{"X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "Forwarded", "Expect", "Content-Length", "Proxy-Thing", "Upgrade", "TE"} {
+		_, err := New([]Rule{{Name: "a", Paths: []string{"/a"}, Keys: []KeySpec{{Key: "k:{header." + name + "}", Header: "X-Fencing-Token"}}}}, Options{})
+		if err == nil {
+			t.Errorf("{header.%s} is taken for a key", name)
 		}
 	}
 }

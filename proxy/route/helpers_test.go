@@ -2,23 +2,35 @@ package route
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/fenceproxy/fenceproxy/tokenstore"
 )
+
+// keyed are the keys of a rule, their tokens in X-Fencing-Token.
+func keyed(templates ...string) (specs []KeySpec) {
+	for _, t := range templates {
+		specs = append(specs, KeySpec{Key: t, Header: "X-Fencing-Token"})
+	}
+	return specs
+}
 
 // accounts are rules as a user would write them.
 func accounts() []Rule {
 	return []Rule{
-		{Name: "accounts", Paths: []string{"/accounts/{id}", "/accounts/{id}/*"}, Methods: []string{"PUT", "PATCH", "DELETE"}, Key: "account:{id}"},
-		{Name: "transfer", Paths: []string{"/transfer"}, Key: "transfer:{query.from}:{header.X-To}"},
+		{Name: "accounts", Paths: []string{"/accounts/{id}", "/accounts/{id}/*"}, Methods: []string{"PUT", "PATCH", "DELETE"}, Keys: keyed("account:{id}")},
+		{Name: "transfer", Paths: []string{"/transfer"}, Keys: keyed("transfer:{query.from}:{header.X-To}")},
 	}
 }
 
 // broad are the same with one rule that covers everything else.
 func broad() []Rule {
-	return append(accounts(), Rule{Name: "all", Paths: []string{"/*"}, Key: "path:{path}"})
+	return append(accounts(), Rule{Name: "all", Paths: []string{"/*"}, Keys: keyed("path:{path}")})
 }
 
 func mustNew(t testing.TB, rules ...Rule) *Table {
@@ -54,6 +66,28 @@ func parsed(method, target string, headers ...string) *http.Request {
 	return r
 }
 
+// bodyOf reads the body of a request, and leaves it as it was.
+func bodyOf(t testing.TB, r *http.Request) []byte {
+	t.Helper()
+	if r.Body == nil {
+		return nil
+	}
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	return body
+}
+
+func join(keys []tokenstore.Key) string {
+	all := make([]string, len(keys))
+	for i, k := range keys {
+		all[i] = string(k)
+	}
+	return strings.Join(all, " ")
+}
+
 // result is the key of a request, `-` where no rule covers it, or the kind of
 // the refusal.
 func result(t testing.TB, table *Table, r *http.Request) (string, string) {
@@ -63,9 +97,9 @@ func result(t testing.TB, table *Table, r *http.Request) (string, string) {
 		return "-", ""
 	}
 	if err == nil {
-		key, keyErr := table.Key(&m, r)
+		keys, keyErr := table.Keys(&m, r, bodyOf(t, r))
 		if keyErr == nil {
-			return string(key), ""
+			return join(keys), ""
 		}
 		err = keyErr
 	}

@@ -54,7 +54,7 @@ func TestKeyParts(t *testing.T) {
 		{"method overridden", "/a", "{method}", "/a?_method=x", nil, "key-unresolvable", "override"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			table := mustNew(t, Rule{Name: "r", Paths: []string{test.path}, Key: test.key})
+			table := mustNew(t, Rule{Name: "r", Paths: []string{test.path}, Keys: keyed(test.key)})
 			got, detail := result(t, table, byHand("PUT", test.target, test.headers...))
 			if got != test.want || !strings.Contains(detail, test.reason) {
 				t.Fatalf("got %s (%s), want %s (%s)", got, detail, test.want, test.reason)
@@ -69,7 +69,7 @@ func TestKeyParts(t *testing.T) {
 }
 
 func TestHostKeys(t *testing.T) {
-	table := mustNew(t, Rule{Name: "r", Paths: []string{"/a"}, Key: "h:{host}"})
+	table := mustNew(t, Rule{Name: "r", Paths: []string{"/a"}, Keys: keyed("h:{host}")})
 	for _, test := range []struct {
 		host string
 		tls  bool
@@ -110,7 +110,7 @@ func TestKeyOfNothing(t *testing.T) {
 			t.Fatalf("%s: %+v, %v", target, m, err)
 		}
 		var refusal *Refusal
-		if _, err := table.Key(&m, byHand("POST", target)); !errors.As(err, &refusal) || refusal.Kind != KeyUnresolvable {
+		if _, err := table.Keys(&m, byHand("POST", target), nil); !errors.As(err, &refusal) || refusal.Kind != KeyUnresolvable {
 			t.Errorf("%s: the key is refused with %v", target, err)
 		}
 	}

@@ -12,35 +12,45 @@ type Match struct {
 	// PathRule is the index of a rule whose path matches but whose methods
 	// leave the request out, or -1: why a write is not covered.
 	PathRule int
-	// Write: the method is not safe, or the request carries a method override.
+	// Write: the method is not safe, the request carries a method override, or
+	// it is a websocket handshake.
 	Write bool
+	// Read: the request is safe and covered because it carries a token of a
+	// rule with FenceReads. It is checked, raises and drains like a write, but
+	// holds nothing.
+	Read bool
+	// Upgrade: the request is a websocket handshake that a rule with WebSocket
+	// covers. What it opens is held like a write until it is closed.
+	Upgrade bool
 	// Override: the request carries a method-override header or `_method`.
 	Override bool
 	// Target is the request target to forward, path and query byte for byte.
 	// Only the authority of an absolute-form is taken off; net/http has it in
-	// r.Host.
+	// r.Host. Where the rule's policy normalizes, it is the canonical form, and
+	// the key is that form's.
 	Target string
 
 	cover  *covering
-	path   string // canonical, decoded; the key's {path}
+	path   string // canonical, decoded, relaxed by the rule's policy; the key's {path}
 	query  string // raw
 	values values // of the path's parameters, in path
 }
 
 // Covered reports whether a rule covers the request. A covered request passes
-// the fence, a safe one too where a rule names its method. Of the others,
-// safe ones are forwarded untouched, and of writes unmatched_writes decides.
+// the fence, a safe one too where a rule names its method or fences reads that
+// carry a token. Of the others, safe ones are forwarded untouched, and of
+// writes unmatched_writes decides.
 func (m *Match) Covered() bool { return m.cover != nil }
 
 // Match finds the rule of a request, or why the request must not be forwarded;
-// its errors are *Refusal. It reads r.Method, r.RequestURI and r.Header, and
-// changes nothing.
+// its errors are *Refusal. It reads r.Method, r.RequestURI and r.Header (of a
+// handshake r.ProtoMajor and r.ContentLength too), and changes nothing.
 //
 // Which checks see which request (contract, section 3):
 //
 //	check                         covered  other write  other safe request
 //	CONNECT, `*`, PRI, no target  refused  refused      refused
-//	Upgrade                       refused  refused      refused
+//	Upgrade (c)                   refused  refused      refused
 //	method override               counts   counts       makes it a write
 //	target not canonical          refused  passes (a)   passes
 //	path-alias                    refused  refused      passes (b)
@@ -50,97 +60,96 @@ func (m *Match) Covered() bool { return m.cover != nil }
 //
 // (a) A target that is not canonical counts as covered when a rule covers it
 // as it stands or in its folded form.
-// (b) Unless a rule with a safe method in its `methods` covers what it folds to.
+// (b) Unless a rule with a safe method in its `methods`, or with FenceReads
+// where the request carries its token, covers what it folds to.
+// (c) A websocket handshake passes on a path of a rule with WebSocket.
 func (t *Table) Match(r *http.Request) (Match, error) {
-	m := Match{Rule: -1, PathRule: -1}
-	target, refusal := splitTarget(r.Method, r.RequestURI)
+	m, _, refusal := t.match(r)
 	if refusal != nil {
 		return m, refusal
-	}
-	found := t.guard.inspect(r.Header)
-	if found.upgrade {
-		return m, refuse(UpgradeRefused, -1, "Upgrade would open a tunnel past the fence; send the request without it")
-	}
-	m.Target, m.query = target.forward, target.query
-	m.Override = found.override || hasMethodField(target.query)
-	m.Write = m.Override || !IsSafe(r.Method)
-	if !m.Write && !t.fencesSafe {
-		return m, nil
-	}
-	if refusal := t.matchPath(&m, r.Method, target); refusal != nil {
-		return m, refusal
-	}
-	if !m.Write && m.cover == nil {
-		return m, nil
-	}
-	if found.alias != "" {
-		return m, refuse(HeaderAlias, m.Rule, "the header %s is read as %s by some upstreams; spell it %s or leave it out", found.alias, found.aliasOf, found.aliasOf)
-	}
-	if m.cover == nil {
-		return m, nil
-	}
-	if name := t.guard.nominated(r.Header); name != "" {
-		return m, refuse(ConnectionOption, m.Rule, "Connection names %s, which would be taken off on the way to the upstream; leave it out of Connection", name)
 	}
 	return m, nil
 }
 
-// matchPath finds the covering rule by the path as it stands and by its folded
-// form, and refuses where the two do not agree.
-func (t *Table) matchPath(m *Match, method string, target target) *Refusal {
-	s := examine(target.path)
-	switch {
-	case target.absolute:
-		s.problem = "not in origin-form (it is a URL)"
-	case s.problem == "" && strings.IndexByte(target.query, '#') >= 0:
-		s.problem = "a fragment (#)"
+// match is Match with the target that it read.
+func (t *Table) match(r *http.Request) (Match, target, *Refusal) {
+	m := Match{Rule: -1, PathRule: -1}
+	target, refusal := splitTarget(r.Method, r.RequestURI)
+	if refusal != nil {
+		return m, target, refusal
 	}
-	m.path = target.path
-	if s.escaped {
-		m.path = decode(target.path)
+	m.Target, m.query = target.forward, target.query
+	q, found := t.ask(r, target.query)
+	m.Override = q.override
+	if found.upgrade && !q.upgrade {
+		return m, target, refuse(UpgradeRefused, -1, "Upgrade would open a tunnel past the fence: %s", notWebSocket(r, q.override))
 	}
-	here := t.exact.find(m.path, &m.values)
-	cover, several := here.choose(method, m.Override)
-
-	if s.problem == "" && s.plain && t.foldSame {
-		return m.settle(here, cover, several)
+	m.Write = q.override || q.upgrade || !IsSafe(r.Method)
+	if !m.Write && !q.token && !t.fencesSafe {
+		return m, target, nil
 	}
-	var fv values
-	var fpath string
-	if s.escaped {
-		fpath = fold(target.path)
-	} else {
-		fpath = foldCanonical(target.path)
+	if refusal := t.matchPath(&m, &q, target); refusal != nil {
+		return m, target, refusal
 	}
-	there := t.folded.find(fpath, &fv)
-	foldCover, foldSeveral := there.choose(method, m.Override)
-
-	switch {
-	case s.problem != "" && cover != nil:
-		return refuse(PathNotCanonical, cover.rule, "the target has %s; send it in its canonical spelling", s.problem)
-	case s.problem != "" && foldCover != nil:
-		return refuse(PathNotCanonical, foldCover.rule, "the target has %s and could be taken for %s; send it in its canonical spelling", s.problem, fpath)
-	case there == nil || cover == nil && foldCover == nil:
-		// The folded form selects nothing that is fenced.
-	case cover == nil || foldCover == nil || cover.rule != foldCover.rule:
-		return refuse(PathAlias, there.rules[0].rule, "some upstreams take the target for %s, where another rule applies; send that spelling, or the one that the rule's path has", fpath)
-	case !sameKey(cover, &m.values, m.path, foldCover, &fv, fpath):
-		return refuse(PathAlias, cover.rule, "some upstreams take the target for %s, which has another resource key; send it in the spelling that the key has", fpath)
-	}
-	return m.settle(here, cover, several || foldSeveral)
+	return m, target, t.checkHeaders(&m, &q, &found)
 }
 
-// settle puts the rule into the match.
-func (m *Match) settle(here *leaf, cover *covering, several bool) *Refusal {
-	if cover == nil {
-		if here != nil {
-			m.PathRule = here.rules[0].rule
-		}
+// ask makes the question of a request, by its headers and its raw query.
+func (t *Table) ask(r *http.Request, query string) (question, findings) {
+	found := t.guard.inspect(r.Header)
+	q := question{method: r.Method, header: r.Header, misspelt: found.alias != ""}
+	q.override = found.override || hasMethodField(query)
+	q.upgrade = found.upgrade && notWebSocket(r, q.override) == ""
+	q.token = found.reads && !q.override && !q.upgrade && IsSafe(r.Method)
+	return q, found
+}
+
+// checkHeaders is what comes after the target and its rule.
+func (t *Table) checkHeaders(m *Match, q *question, found *findings) *Refusal {
+	switch {
+	case m.cover == nil && q.upgrade:
+		return refuse(UpgradeRefused, m.PathRule, "Upgrade would open a tunnel past the fence: no rule of this path has websocket: true; send the request without Upgrade, or have the rule say so")
+	case m.cover == nil && !m.Write:
+		return nil
+	case found.alias != "":
+		return refuse(HeaderAlias, m.Rule, "the header %s is read as %s by some upstreams; spell it %s or leave it out", found.alias, found.aliasOf, found.aliasOf)
+	case m.cover == nil:
 		return nil
 	}
-	m.Rule, m.cover = cover.rule, cover
-	if several {
-		return refuse(KeyUnresolvable, cover.rule, "the request carries a method override and several rules share its path, so none is sure to be right; send the method itself")
+	if name := t.guard.nominated(q.header); name != "" {
+		return refuse(ConnectionOption, m.Rule, "Connection names %s, which would be taken off on the way to the upstream; leave it out of Connection", name)
 	}
+	m.Upgrade = q.upgrade
+	m.Read = !m.Write && !m.cover.methods.has(q.method)
 	return nil
+}
+
+// notWebSocket says why a request with Upgrade is no websocket handshake as
+// RFC 6455 has it, or returns "". Whatever else a server may upgrade to is
+// nothing that the fence could follow.
+func notWebSocket(r *http.Request, override bool) string {
+	switch lines := r.Header["Upgrade"]; {
+	case len(lines) != 1 || !strings.EqualFold(lines[0], "websocket"):
+		return "only Upgrade: websocket can pass, and only where a rule allows it; send the request without it"
+	case r.Method != http.MethodGet || override:
+		return "a websocket is opened by a GET without a method override; send that"
+	case r.ProtoMajor > 1:
+		return "over HTTP/2 there is no Upgrade; open the websocket over HTTP/1.1"
+	case r.ContentLength != 0:
+		return "the handshake has a body, which the upstream could take for frames; leave it out"
+	case !namesUpgrade(r.Header["Connection"]):
+		return "Connection does not name it; send Connection: Upgrade"
+	}
+	return ""
+}
+
+func namesUpgrade(connection []string) bool {
+	for _, line := range connection {
+		for option := range strings.SplitSeq(line, ",") {
+			if strings.EqualFold(strings.Trim(option, " \t"), "upgrade") {
+				return true
+			}
+		}
+	}
+	return false
 }

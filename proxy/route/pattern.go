@@ -1,6 +1,7 @@
 package route
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -14,9 +15,10 @@ const maxParams = 10
 
 // pattern is one path pattern of a rule, read and found good.
 type pattern struct {
-	text  string
-	parts []patternPart
-	names []string // of the values, in order; "*" for a trailing /*
+	text     string
+	parts    []patternPart
+	names    []string // of the values, in order; "*" for a trailing /*
+	segments []string // of the folded shape
 }
 
 type patternPart struct {
@@ -35,7 +37,8 @@ const (
 
 // parsePattern reads a pattern in chi's syntax. chi panics at a bad one and
 // accepts some that mean something else than they say; both are errors here.
-func parsePattern(text string) (*pattern, error) {
+// Static text may have what the policy allows.
+func parsePattern(text string, policy PathPolicy) (*pattern, error) {
 	p := &pattern{text: text}
 	if !strings.HasPrefix(text, "/") {
 		return nil, fmt.Errorf("the pattern %q must begin with /", text)
@@ -80,12 +83,13 @@ func parsePattern(text string) (*pattern, error) {
 	if len(p.names) > maxParams {
 		return nil, fmt.Errorf("the pattern %q has more than %d parameters", text, maxParams)
 	}
-	if err := checkLiteral(p); err != nil {
+	if err := checkLiteral(p, policy); err != nil {
 		return nil, fmt.Errorf("the pattern %q has %w and could never match", text, err)
 	}
 	if err := checkSegments(skeleton); err != nil {
 		return nil, fmt.Errorf("the pattern %q has %w and could never match", text, err)
 	}
+	p.segments = splitShape(p.parts)
 	return p, nil
 }
 
@@ -141,21 +145,31 @@ func (p *pattern) addParam(inside, after string) error {
 	return nil
 }
 
-func checkLiteral(p *pattern) error {
-	for _, part := range p.parts {
+func checkLiteral(p *pattern, policy PathPolicy) error {
+	for n, part := range p.parts {
 		if part.kind != partLiteral {
 			continue
+		}
+		if policy.EncodedSlash {
+			part.text = strings.ReplaceAll(part.text, "%2f", slashMark)
+			p.parts[n] = part
 		}
 		for i := range len(part.text) {
 			switch c := part.text[i]; {
 			case c == '?':
 				return fmt.Errorf("a ?: patterns see no query (use {query.name} in the key)")
-			case c == '#' || c == '\\' || c == ';':
+			case c == ';' && policy.Params:
+			case c == ';':
+				return errors.New("a ;, which needs path_policy: {params: keep}")
+			case c == '#' || c == '\\':
 				return fmt.Errorf("a %c: no canonical target has one", c)
 			case c < 0x20 || c == 0x7f:
 				return fmt.Errorf("a control byte")
 			case c == '%':
 				b, ok := unhex(part.text, i)
+				if ok && b == '/' && policy.EncodedSlash {
+					continue
+				}
 				if ok && b == '/' {
 					return fmt.Errorf("an encoded slash, which needs path_policy: {encoded_slash: segment}")
 				}
@@ -205,6 +219,57 @@ func (p *pattern) places() map[string]string {
 		}
 	}
 	return at
+}
+
+// inReading writes the pattern as paths look that a policy has relaxed.
+func (p *pattern) inReading(policy PathPolicy) string {
+	s := writeParts(p.parts, policy.CaseInsensitive)
+	if policy.TrailingSlash && len(s) > 1 {
+		s = strings.TrimSuffix(s, "/")
+	}
+	return s
+}
+
+// splitShape cuts the folded shape into segments. A / inside an expression
+// parts none.
+func splitShape(parts []patternPart) []string {
+	segments, n := []string{""}, 0
+	for _, part := range parts {
+		text := writeParts([]patternPart{part}, true)
+		if part.kind == partParam {
+			text = strings.Replace(text, "{p0", "{p"+strconv.Itoa(n), 1)
+			segments[len(segments)-1] += text
+			n++
+			continue
+		}
+		pieces := strings.Split(text, "/")
+		segments[len(segments)-1] += pieces[0]
+		segments = append(segments, pieces[1:]...)
+	}
+	return segments[1:] // before the first / is nothing
+}
+
+// takesIn reports whether p is broader than other: it ends in /* and stands
+// for every path that other stands for.
+func (p *pattern) takesIn(other *pattern) bool {
+	n := len(p.segments) - 1
+	if p.segments[n] != "*" || len(other.segments) <= n {
+		return false
+	}
+	for i, seg := range p.segments[:n] {
+		if seg != other.segments[i] && !isPlainParam(seg) {
+			return false
+		}
+	}
+	return true
+}
+
+// isPlainParam reports whether a segment of a shape is one parameter that
+// takes every value.
+func isPlainParam(seg string) bool {
+	digits, ok := strings.CutPrefix(seg, "{p")
+	_, err := strconv.Atoi(strings.TrimSuffix(digits, "}"))
+	return ok && err == nil
 }
 
 func writeParts(parts []patternPart, folded bool) string {

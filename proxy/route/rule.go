@@ -2,7 +2,6 @@ package route
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/fenceproxy/fenceproxy/tokenstore"
@@ -19,16 +18,37 @@ type Rule struct {
 	// (GET, HEAD, OPTIONS and TRACE are). GET covers HEAD too. Letter case
 	// does not count: some upstreams take `put` for PUT.
 	Methods []string
-	// Key is the template of the resource key.
-	Key string
+	// Keys are the resources that a request of the rule names: 1 to MaxKeys,
+	// and none where NoKey is set.
+	Keys []KeySpec
 	// NoKey says that the rule covers its paths without a fence (`token:
-	// none`): Key is left out and Table.Key is never asked.
+	// none`): Keys are left out and Table.Keys is never asked.
 	NoKey bool
-	// Headers carry the rule's tokens and holder. They have one spelling, and
-	// are safe from Connection and trailers, as the headers in keys are.
+	// Headers are the rule's headers beside those of Keys, as the holder's.
+	// They have one spelling, and are safe from Connection and trailers, as
+	// the headers in Keys and in their templates are.
 	Headers []string
+	// Policy relaxes the canonical form for the rule's paths.
+	Policy PathPolicy
+	// FenceReads (`reads: fence`) says that a safe request on the rule's paths
+	// that carries one of the headers of Keys is covered too, as Match.Read.
+	FenceReads bool
+	// WebSocket says that the rule covers websocket handshakes on its paths,
+	// whatever its Methods are, as Match.Upgrade.
+	WebSocket bool
 	// Format of the rule's tokens; only Fingerprint looks at it.
 	Format tokenstore.Format
+}
+
+// MaxKeys is how many keys one rule may have.
+const MaxKeys = 16
+
+// KeySpec is one resource that a request names.
+type KeySpec struct {
+	// Key is the template of its key.
+	Key string
+	// Header carries its token; "" where that is one of Options.Headers.
+	Header string
 }
 
 // Options are what all rules share.
@@ -39,8 +59,10 @@ type Options struct {
 
 // RuleError is one error in the rules.
 type RuleError struct {
-	Rule    int    // index of the rule, or -1 for Options
-	Setting string // in the rule, as in the configuration: `path[0]`, `methods`, `key`, `header`
+	Rule int // index of the rule, or -1 for Options
+	// Setting of the rule, as in the configuration: `path[0]`, `methods`, `key`,
+	// `header`; `keys[1].key` and `keys[1].header` where Rule.Keys has several
+	Setting string
 	Msg     string // what is wrong, and what would be right
 }
 
@@ -76,106 +98,3 @@ func (e *Errors) add(rule int, setting string, err error) {
 		*e = append(*e, &RuleError{rule, setting, err.Error()})
 	}
 }
-
-// IsSafe reports whether a method is one that asks for no change: exactly GET,
-// HEAD, OPTIONS or TRACE. Every other method is a write: unknown ones, those
-// in small letters, and all of WebDAV.
-func IsSafe(method string) bool {
-	switch method {
-	case "GET", "HEAD", "OPTIONS", "TRACE":
-		return true
-	}
-	return false
-}
-
-// compiled is a rule, read.
-type compiled struct {
-	rule     Rule
-	patterns []*pattern // nil where a pattern is bad
-	methods  methods
-	key      template
-}
-
-func compile(i int, rule Rule, errs *Errors) *compiled {
-	c := &compiled{rule: rule, patterns: make([]*pattern, len(rule.Paths))}
-	if len(rule.Paths) == 0 {
-		errs.add(i, "path", fmt.Errorf("the rule has no path; write a pattern like /accounts/{id}"))
-	}
-	for j, text := range rule.Paths {
-		p, err := parsePattern(text)
-		errs.add(i, fmt.Sprintf("path[%d]", j), err)
-		c.patterns[j] = p
-	}
-	var err error
-	c.methods, err = parseMethods(rule.Methods)
-	errs.add(i, "methods", err)
-	if rule.NoKey {
-		if rule.Key != "" {
-			errs.add(i, "key", fmt.Errorf("a rule with token: none makes no key; leave it out"))
-		}
-		return c
-	}
-	c.key, err = parseTemplate(rule.Key)
-	errs.add(i, "key", err)
-	if err != nil {
-		return c
-	}
-	for _, p := range c.patterns {
-		if p != nil {
-			_, err := c.key.bind(p)
-			errs.add(i, "key", err)
-		}
-	}
-	return c
-}
-
-// methods are a rule's methods in capital letters; nil is every write.
-type methods []string
-
-func parseMethods(names []string) (methods, error) {
-	var ms methods
-	for _, name := range names {
-		m := strings.ToUpper(name)
-		switch {
-		case !isToken(name):
-			return nil, fmt.Errorf("%q is no method", name)
-		case m == "CONNECT" || m == "PRI":
-			return nil, fmt.Errorf("%s never passes the proxy; leave it out", m)
-		}
-		ms = append(ms, m)
-		if m == "GET" {
-			ms = append(ms, "HEAD")
-		}
-	}
-	return ms, nil
-}
-
-// covers reports whether the rule covers a method, as the client wrote it.
-func (ms methods) covers(method string) bool {
-	if ms == nil {
-		return !IsSafe(method)
-	}
-	return slices.ContainsFunc(ms, func(m string) bool { return strings.EqualFold(m, method) })
-}
-
-// safe reports whether the rule covers requests with a safe method.
-func (ms methods) safe() bool { return slices.ContainsFunc(ms, IsSafe) }
-
-// common returns a method that both cover, or "".
-func (ms methods) common(other methods) string {
-	switch {
-	case ms == nil && other == nil:
-		return "every method that is not safe"
-	case ms == nil:
-		return other.common(ms)
-	}
-	for _, m := range ms {
-		if other.covers(m) {
-			return m
-		}
-	}
-	return ""
-}
-
-// has is covers without folding letter case.
-func (ms methods) has(method string) bool { return slices.Contains(ms, method) }

@@ -8,7 +8,7 @@ import (
 
 // TestScope is the table of Match: which check sees which request.
 func TestScope(t *testing.T) {
-	rules := append(accounts(), Rule{Name: "report", Paths: []string{"/report/{id}"}, Methods: []string{"GET"}, Key: "report:{id}"})
+	rules := append(accounts(), Rule{Name: "report", Paths: []string{"/report/{id}"}, Methods: []string{"GET"}, Keys: keyed("report:{id}")})
 	table := mustNew(t, rules...)
 	type row struct {
 		check, target, method string
@@ -91,11 +91,11 @@ func TestOrder(t *testing.T) {
 
 func TestMethods(t *testing.T) {
 	table := mustNew(t,
-		Rule{Name: "put", Paths: []string{"/a/{id}"}, Methods: []string{"PUT", "delete"}, Key: "put:{id}"},
-		Rule{Name: "post", Paths: []string{"/a/{id}"}, Methods: []string{"POST"}, Key: "post:{id}"},
-		Rule{Name: "writes", Paths: []string{"/b/{id}"}, Key: "b:{id}:{method}"},
-		Rule{Name: "reads", Paths: []string{"/b/{id}"}, Methods: []string{"GET"}, Key: "r:{id}"},
-		Rule{Name: "all", Paths: []string{"/*"}, Key: "all"},
+		Rule{Name: "put", Paths: []string{"/a/{id}"}, Methods: []string{"PUT", "delete"}, Keys: keyed("put:{id}")},
+		Rule{Name: "post", Paths: []string{"/a/{id}"}, Methods: []string{"POST"}, Keys: keyed("post:{id}")},
+		Rule{Name: "writes", Paths: []string{"/b/{id}"}, Keys: keyed("b:{id}:{method}")},
+		Rule{Name: "reads", Paths: []string{"/b/{id}"}, Methods: []string{"GET"}, Keys: keyed("r:{id}")},
+		Rule{Name: "all", Paths: []string{"/*"}, Keys: keyed("all")},
 	)
 	for _, test := range []struct {
 		method, target, header, want string

@@ -163,7 +163,7 @@ func TestFold(t *testing.T) {
 		{"/a/%e2%84%aa", "/a/k"}, {"/a/%ff%C3", "/a/\xff\xc3"}, {"/a/%zz%", "/a/%zz%"},
 		{"/%C3%84", "/" + string(lowerRune('ä'))},
 	} {
-		if got := fold(test.raw); got != test.want {
+		if got := fold(test.raw, PathPolicy{}); got != test.want {
 			t.Errorf("fold(%q) = %q, want %q", test.raw, got, test.want)
 		}
 	}
@@ -172,7 +172,7 @@ func TestFold(t *testing.T) {
 // A header's worth of doubled escapes must not take a second.
 func TestFoldIsLinear(t *testing.T) {
 	raw := "/" + strings.Repeat("%25", 1) + strings.Repeat("25", 1<<19)
-	if got := fold(raw + "41"); got != "/a" {
+	if got := fold(raw+"41", PathPolicy{}); got != "/a" {
 		t.Fatalf("fold of nested escapes is %.20q", got)
 	}
 }

@@ -2,7 +2,6 @@ package route
 
 import (
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -13,29 +12,14 @@ import (
 // maxPlaceholders is how many placeholders a key template may have.
 const maxPlaceholders = 16
 
-// source says where the value of a placeholder comes from.
-type source uint8
-
-const (
-	fromLiteral source = iota // no placeholder
-	fromParam                 // {name}
-	fromRest                  // {*}
-	fromPath                  // {path}
-	fromQuery                 // {query.name}
-	fromHeader                // {header.Name}
-	fromHost                  // {host}
-	fromMethod                // {method}
-)
-
-// keepsSlash reports whether a / in the value stays a / in the key.
-func (s source) keepsSlash() bool { return s == fromRest || s == fromPath }
-
 // keyPart is one piece of a template.
 type keyPart struct {
-	from  source
-	text  string // the literal text, or the placeholder as it stands in the template
-	name  string // of the parameter, query field (as it stands) or header (canonical)
-	index int    // of the path's value, once the template is bound to a pattern
+	from    source
+	text    string   // the literal text, or the placeholder as it stands in the template
+	name    string   // of the parameter, query or form field (as it stands), header (canonical) or XML attribute
+	steps   []string // of the JSON pointer, or of the XML element path
+	filters []filter // in the order in which they apply
+	index   int      // of the path's value, once the template is bound to a pattern
 }
 
 // template is a key template, read and found good. Keys of one template are
@@ -100,37 +84,6 @@ func checkText(text string) error {
 		}
 	}
 	return nil
-}
-
-func parsePlaceholder(inside string) (keyPart, error) {
-	part := keyPart{text: "{" + inside + "}"}
-	kind, name, dotted := strings.Cut(inside, ".")
-	switch {
-	case strings.Contains(inside, "|"):
-		return part, fmt.Errorf("the placeholder %s has a filter; this version has none", part.text)
-	case strings.HasPrefix(inside, "json:"), strings.HasPrefix(inside, "xml:"), dotted && kind == "form", dotted && kind == "grpc":
-		return part, fmt.Errorf("the placeholder %s is not in this version; take the key from the path, query or headers", part.text)
-	case inside == "*":
-		part.from, part.name = fromRest, "*"
-	case inside == "path":
-		part.from = fromPath
-	case inside == "host":
-		part.from = fromHost
-	case inside == "method":
-		part.from = fromMethod
-	case dotted && kind == "query" && name != "":
-		part.from, part.name = fromQuery, name
-	case dotted && kind == "header" && isToken(name):
-		part.from, part.name = fromHeader, http.CanonicalHeaderKey(name)
-		if why := unfitForKey(part.name); why != "" {
-			return part, fmt.Errorf("the placeholder %s: %s", part.text, why)
-		}
-	case isName(inside):
-		part.from, part.name = fromParam, inside
-	default:
-		return part, fmt.Errorf("the placeholder %s is unknown (right are a path parameter like {id}, {query.name}, {header.Name}, {host}, {method}, {path} and {*})", part.text)
-	}
-	return part, nil
 }
 
 // checkApart holds the template injective: behind every placeholder but the

@@ -24,9 +24,9 @@ type leaf struct {
 
 // covering is a rule at a leaf.
 type covering struct {
-	rule    int
-	methods methods
-	key     template // bound to the leaf's pattern
+	*compiled
+	pattern *pattern
+	bound   []template // keys, bound to the pattern
 }
 
 // tree finds the most specific pattern that matches a path. It is not changed
@@ -47,7 +47,7 @@ func newTree() *tree {
 func (t *tree) add(chiPattern string, c covering) (err error) {
 	if l := t.leaves[chiPattern]; l != nil {
 		for _, have := range l.rules {
-			if have.rule == c.rule {
+			if have.compiled == c.compiled {
 				return nil // two spellings with one folded form
 			}
 		}
@@ -76,48 +76,25 @@ func (t *tree) find(path string, v *values) *leaf {
 	return l
 }
 
-// choose picks the rule of a leaf that covers the request, by its method. A
-// request with an override is covered whatever the methods are; several is
-// then true where the leaf has more than one rule to choose from.
-func (l *leaf) choose(method string, override bool) (c *covering, several bool) {
-	if l == nil {
-		return nil, false
-	}
-	if override {
-		return &l.rules[0], len(l.rules) > 1
-	}
-	// A rule without methods covers `get`, and so does one with GET: the
-	// spelling as it stands goes first.
-	for i := range l.rules {
-		if ms := l.rules[i].methods; ms == nil && !IsSafe(method) || ms.has(method) {
-			return &l.rules[i], false
-		}
-	}
-	for i := range l.rules {
-		if l.rules[i].methods.covers(method) {
-			return &l.rules[i], false
-		}
-	}
-	return nil, false
-}
-
-// sameKey reports whether the path gives both rules' templates the same
+// sameKeys reports whether the path gives both of a rule's coverings the same
 // values: as it stands (c, v, path), and folded (f, fv, fpath). Letter case
 // counts in none of them, a trailing slash not in {path} and {*}.
-func sameKey(c *covering, v *values, path string, f *covering, fv *values, fpath string) bool {
-	for i, part := range c.key {
-		switch part.from {
-		case fromParam:
-			if !lowersTo(v[part.index], fv[f.key[i].index]) {
-				return false
-			}
-		case fromRest:
-			if !lowersTo(strings.TrimSuffix(v[part.index], "/"), fv[f.key[i].index]) {
-				return false
-			}
-		case fromPath:
-			if path != fpath && !lowersTo(strings.TrimSuffix(path, "/"), fpath) {
-				return false
+func sameKeys(c *covering, v *values, path string, f *covering, fv *values, fpath string) bool {
+	for k, t := range c.bound {
+		for i, part := range t {
+			switch part.from {
+			case fromParam:
+				if !lowersTo(v[part.index], fv[f.bound[k][i].index]) {
+					return false
+				}
+			case fromRest:
+				if !lowersTo(strings.TrimSuffix(v[part.index], "/"), fv[f.bound[k][i].index]) {
+					return false
+				}
+			case fromPath, fromGRPCService, fromGRPCMethod:
+				if path != fpath && !lowersTo(strings.TrimSuffix(path, "/"), fpath) {
+					return false
+				}
 			}
 		}
 	}

@@ -23,7 +23,9 @@ const (
 	TokenRequired       Name = "token-required"
 	TokenMalformed      Name = "token-malformed"
 	TokenAmbiguous      Name = "token-ambiguous"
+	BodyTooLarge        Name = "body-too-large"
 	KeyUnresolvable     Name = "key-unresolvable"
+	TokenImplausible    Name = "token-implausible"
 	StaleToken          Name = "stale-token"
 	TokenCollision      Name = "token-collision"
 	Overloaded          Name = "overloaded"
@@ -38,29 +40,32 @@ const (
 type kind struct {
 	status    int
 	retryable bool
+	grpc      grpcStatus
 	title     string
 }
 
 var kinds = map[Name]kind{
-	PathNotCanonical:    {http.StatusBadRequest, false, "The request target is not in canonical form"},
-	PathAlias:           {http.StatusBadRequest, false, "The request target is another spelling of a fenced resource"},
-	HeaderAlias:         {http.StatusBadRequest, false, "A header is another spelling of a fencing header"},
-	ConnectionOption:    {http.StatusBadRequest, false, "The Connection header names a header that must not be dropped"},
-	MethodNotAllowed:    {http.StatusMethodNotAllowed, false, "The method is not forwarded"},
-	UpgradeNotAllowed:   {http.StatusBadRequest, false, "Upgrades are not forwarded"},
-	WriteNotCovered:     {http.StatusForbidden, false, "No rule covers this write"},
-	TokenRequired:       {http.StatusPreconditionRequired, false, "A fencing token is required"},
-	TokenMalformed:      {http.StatusBadRequest, false, "The fencing token is malformed"},
-	TokenAmbiguous:      {http.StatusBadRequest, false, "There is more than one fencing token"},
-	KeyUnresolvable:     {http.StatusBadRequest, false, "The request does not name its resource"},
-	StaleToken:          {http.StatusConflict, false, "The fencing token is stale"},
-	TokenCollision:      {http.StatusConflict, false, "The fencing token belongs to another holder"},
-	Overloaded:          {http.StatusServiceUnavailable, true, "Too many writes are waiting"},
-	DrainTimeout:        {http.StatusServiceUnavailable, true, "Older writes are not over yet"},
-	StoreUnavailable:    {http.StatusServiceUnavailable, true, "The token store does not answer"},
-	ShuttingDown:        {http.StatusServiceUnavailable, true, "The proxy is stopping"},
-	UpstreamUnreachable: {http.StatusBadGateway, true, "The upstream cannot be reached"},
-	OutcomeUnknown:      {http.StatusBadGateway, false, "The write may have happened"},
+	PathNotCanonical:    {http.StatusBadRequest, false, grpcInvalidArgument, "The request target is not in canonical form"},
+	PathAlias:           {http.StatusBadRequest, false, grpcInvalidArgument, "The request target is another spelling of a fenced resource"},
+	HeaderAlias:         {http.StatusBadRequest, false, grpcInvalidArgument, "A header is another spelling of a fencing header"},
+	ConnectionOption:    {http.StatusBadRequest, false, grpcInvalidArgument, "The Connection header names a header that must not be dropped"},
+	MethodNotAllowed:    {http.StatusMethodNotAllowed, false, grpcInvalidArgument, "The method is not forwarded"},
+	UpgradeNotAllowed:   {http.StatusBadRequest, false, grpcInvalidArgument, "Upgrades are not forwarded"},
+	WriteNotCovered:     {http.StatusForbidden, false, grpcPermissionDenied, "No rule covers this write"},
+	TokenRequired:       {http.StatusPreconditionRequired, false, grpcFailedPrecondition, "A fencing token is required"},
+	TokenMalformed:      {http.StatusBadRequest, false, grpcInvalidArgument, "The fencing token is malformed"},
+	TokenAmbiguous:      {http.StatusBadRequest, false, grpcInvalidArgument, "There is more than one fencing token"},
+	BodyTooLarge:        {http.StatusRequestEntityTooLarge, false, grpcResourceExhausted, "The body that names the resource is too large"},
+	KeyUnresolvable:     {http.StatusBadRequest, false, grpcInvalidArgument, "The request does not name its resource"},
+	TokenImplausible:    {http.StatusForbidden, false, grpcPermissionDenied, "The fencing token is implausibly high"},
+	StaleToken:          {http.StatusConflict, false, grpcFailedPrecondition, "The fencing token is stale"},
+	TokenCollision:      {http.StatusConflict, false, grpcFailedPrecondition, "The fencing token belongs to another holder"},
+	Overloaded:          {http.StatusServiceUnavailable, true, grpcUnavailable, "Too many writes are waiting"},
+	DrainTimeout:        {http.StatusServiceUnavailable, true, grpcUnavailable, "Older writes are not over yet"},
+	StoreUnavailable:    {http.StatusServiceUnavailable, true, grpcUnavailable, "The token store does not answer"},
+	ShuttingDown:        {http.StatusServiceUnavailable, true, grpcUnavailable, "The proxy is stopping"},
+	UpstreamUnreachable: {http.StatusBadGateway, true, grpcUnavailable, "The upstream cannot be reached"},
+	OutcomeUnknown:      {http.StatusBadGateway, false, grpcUnknown, "The write may have happened"},
 }
 
 // Names returns every problem name. The order is not defined.

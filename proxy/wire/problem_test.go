@@ -2,6 +2,7 @@ package wire
 
 import (
 	"encoding/json"
+	"net/http"
 	"net/http/httptest"
 	"testing"
 	"time"
@@ -9,23 +10,26 @@ import (
 
 // The status and the retry advice of every problem, as the contract has them.
 func TestKinds(t *testing.T) {
+	const invalid, precondition, denied, unavailable = 3, 9, 7, 14
 	want := map[Name]struct {
 		status    int
 		retryable bool
+		grpc      grpcStatus
 	}{
-		PathNotCanonical: {400, false}, PathAlias: {400, false}, HeaderAlias: {400, false}, ConnectionOption: {400, false},
-		MethodNotAllowed: {405, false}, UpgradeNotAllowed: {400, false}, WriteNotCovered: {403, false},
-		TokenRequired: {428, false}, TokenMalformed: {400, false}, TokenAmbiguous: {400, false}, KeyUnresolvable: {400, false},
-		StaleToken: {409, false}, TokenCollision: {409, false},
-		Overloaded: {503, true}, DrainTimeout: {503, true}, StoreUnavailable: {503, true}, ShuttingDown: {503, true},
-		UpstreamUnreachable: {502, true}, OutcomeUnknown: {502, false},
+		PathNotCanonical: {400, false, invalid}, PathAlias: {400, false, invalid}, HeaderAlias: {400, false, invalid}, ConnectionOption: {400, false, invalid},
+		MethodNotAllowed: {405, false, invalid}, UpgradeNotAllowed: {400, false, invalid}, WriteNotCovered: {403, false, denied},
+		TokenRequired: {428, false, precondition}, TokenMalformed: {400, false, invalid}, TokenAmbiguous: {400, false, invalid}, KeyUnresolvable: {400, false, invalid},
+		StaleToken: {409, false, precondition}, TokenCollision: {409, false, precondition},
+		Overloaded: {503, true, unavailable}, DrainTimeout: {503, true, unavailable}, StoreUnavailable: {503, true, unavailable}, ShuttingDown: {503, true, unavailable},
+		BodyTooLarge: {413, false, 8}, TokenImplausible: {403, false, denied},
+		UpstreamUnreachable: {502, true, unavailable}, OutcomeUnknown: {502, false, 2},
 	}
 	if len(want) != len(kinds) {
 		t.Errorf("%d problems here, %d there", len(want), len(kinds))
 	}
 	for name, w := range want {
 		p := NewProblem(name, "do this")
-		if p.Status != w.status || p.Retryable != w.retryable || p.Name() != name || p.Forwarded != ForwardedNo || p.Title == "" {
+		if p.Status != w.status || p.Retryable != w.retryable || p.Name() != name || kinds[name].grpc != w.grpc || p.Forwarded != ForwardedNo || p.Title == "" {
 			t.Errorf("%s: %+v", name, p)
 		}
 	}
@@ -61,6 +65,22 @@ func TestRetryAfter(t *testing.T) {
 		NewProblem(name, "x").Write(w)
 		if got := w.Header().Get("Retry-After"); got != want {
 			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+}
+
+func TestGRPC(t *testing.T) {
+	w := httptest.NewRecorder()
+	NewProblem(StaleToken, "100 % over\n\u00e9").WriteGRPC(w)
+	h := w.Header()
+	if w.Code != 200 || h.Get("Content-Type") != "application/grpc" || h.Get("Grpc-Status") != "9" || w.Body.Len() != 0 ||
+		h.Get("Grpc-Message") != "The fencing token is stale: 100 %25 over%0A%C3%A9" {
+		t.Errorf("%d %v %s", w.Code, h, w.Body)
+	}
+	for ct, want := range map[string]bool{"application/grpc": true, "application/grpc+proto": true, "Application/gRPC; x=1": true,
+		"application/grpc-web": false, "application/json": false, "": false} {
+		if got := IsGRPC(http.Header{"Content-Type": {ct}}); got != want {
+			t.Errorf("%q: %v", ct, got)
 		}
 	}
 }

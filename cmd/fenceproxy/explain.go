@@ -1,0 +1,162 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fenceproxy/fenceproxy/config"
+	"github.com/fenceproxy/fenceproxy/proxy"
+	"github.com/fenceproxy/fenceproxy/proxy/route"
+)
+
+func newExplain() *cobra.Command {
+	var file, body string
+	var headers []string
+	cmd := &cobra.Command{
+		Use:   "explain --config FILE METHOD URL [-H 'Name: value']... [-d BODY]",
+		Short: "Tell how a request would be read: target, rule, keys, policy, and what it would get",
+		Args:  cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if file == "" {
+				return errors.New("explain needs --config FILE")
+			}
+			cfg, report := config.LoadFile(file, os.LookupEnv)
+			p := plan(cfg, &report)
+			if err := report.Err(); err != nil {
+				return &exitError{exitUsage, err}
+			}
+			r, err := imagine(args[0], args[1], headers, body)
+			if err != nil {
+				return err
+			}
+			e := p.table.Explain(r, []byte(body))
+			h := proxy.NewHandler(proxy.Options{Table: p.table, Rules: p.rules, ForwardUnmatched: cfg.UnmatchedWrites == config.Forward,
+				MaxBodyBuffer: int64(cfg.Limits.MaxBodyBuffer), MaxBuffered: int64(cfg.Limits.MaxBuffered), BodyTimeout: cfg.Listen.HeaderTimeout})
+			return explain(cmd.OutOrStdout(), args[0]+" "+args[1], cfg, e, h.Foresee(r))
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&file, "config", "", "the configuration file")
+	f.StringArrayVarP(&headers, "header", "H", nil, "a header of the request, as in 'X-Fencing-Token: 7'")
+	f.StringVarP(&body, "data", "d", "", "the body of the request")
+	return cmd
+}
+
+// imagine makes the request as the proxy would get it. The target is kept as
+// it was written: a URL's parser would make another one of it.
+func imagine(method, url string, headers []string, body string) (*http.Request, error) {
+	host, target := "localhost", url
+	rest, ok := strings.CutPrefix(url, "http://")
+	if !ok {
+		rest, ok = strings.CutPrefix(url, "https://")
+	}
+	if ok {
+		at := strings.IndexAny(rest, "/?")
+		if at < 0 {
+			at = len(rest)
+		}
+		host, target = rest[:at], rest[at:]
+		if !strings.HasPrefix(target, "/") {
+			target = "/" + target
+		}
+	}
+	if _, err := http.ReadRequest(bufio.NewReader(strings.NewReader(method + " " + target + " HTTP/1.1\r\nHost: " + host + "\r\n\r\n"))); err != nil {
+		return nil, fmt.Errorf("such a request is answered 400 by the HTTP parser: %w", err)
+	}
+	r := &http.Request{Method: method, RequestURI: target, Host: host, Header: http.Header{}, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Body: io.NopCloser(strings.NewReader(body)), ContentLength: int64(len(body))}
+	for _, line := range headers {
+		name, value, ok := strings.Cut(line, ":")
+		if !ok || name == "" {
+			return nil, fmt.Errorf("-H %q is no header; write it as in 'X-Fencing-Token: 7'", line)
+		}
+		if value = strings.TrimSpace(value); strings.EqualFold(name, "Host") {
+			r.Host = value
+			continue
+		}
+		r.Header.Add(name, value)
+	}
+	return r, nil
+}
+
+// explain prints what is known of a request.
+func explain(out io.Writer, request string, cfg *config.Config, e route.Explanation, f proxy.Foresight) error {
+	fmt.Fprintln(out, request)
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	row := func(name, format string, args ...any) {
+		fmt.Fprintf(w, "  %s\t%s\n", name, fmt.Sprintf(format, args...))
+	}
+	if e.Target != "" {
+		row("forwarded as", "%s", e.Target)
+		row("seen as", "%s", e.Path)
+	}
+	if e.Problem != "" {
+		row("departs by", "%s", e.Problem)
+	}
+	if e.Folded != "" && e.Folded != e.Path {
+		row("could be taken for", "%s", e.Folded)
+	}
+	for _, r := range e.Rules {
+		name := "not rule"
+		if r.Chosen {
+			name = "rule"
+		}
+		row(name, "%s: %s", r.Name, r.Why)
+	}
+	for _, k := range e.Keys {
+		row("key", "%s  (%s, token in %s)", orNone(string(k.Key)), k.Template, k.Header)
+		for _, part := range k.Parts {
+			if part.Problem != "" {
+				row("", "%s: %s", part.Placeholder, part.Problem)
+			} else {
+				row("", "%s is %q", part.Placeholder, part.Value)
+			}
+		}
+	}
+	if at := ruleAt(cfg, f.Rule); at != nil {
+		p := cfg.Policy(at)
+		row("policy", "token %s, mode %s, reads %s, format %s, drain_timeout %v, response_timeout %v, settle %v", p.Token, p.Mode, p.Reads, p.Format, p.DrainTimeout, p.ResponseTimeout, p.Settle)
+	}
+	row("would get", "%s", outcome(f))
+	return w.Flush()
+}
+
+// outcome is what the request would get, in one line.
+func outcome(f proxy.Foresight) string {
+	switch {
+	case f.Problem != nil:
+		return fmt.Sprintf("%d %s: %s", f.Problem.Status, f.Problem.Name(), f.Problem.Detail)
+	case !f.Fenced:
+		return "the upstream's answer: no fence touches it"
+	case f.Read:
+		return "409 stale-token if a higher token is on record, else the upstream's answer once older writes are over; it holds nothing itself"
+	}
+	return "409 stale-token if a higher token is on record, else the upstream's answer once older writes are over"
+}
+
+func ruleAt(cfg *config.Config, r *proxy.Rule) *config.Rule {
+	if r == nil {
+		return nil
+	}
+	for i := range cfg.Rules {
+		if cfg.Rules[i].Name == r.Name {
+			return &cfg.Rules[i]
+		}
+	}
+	return nil
+}
+
+func orNone(s string) string {
+	if s == "" {
+		return "none"
+	}
+	return s
+}

@@ -1,0 +1,67 @@
+package proxy
+
+import (
+	"fmt"
+
+	"github.com/fenceproxy/fenceproxy/proxy/gate"
+	"github.com/fenceproxy/fenceproxy/proxy/route"
+	"github.com/fenceproxy/fenceproxy/tokenstore"
+)
+
+// claims puts keys and tokens together. Where the body names a resource, it is
+// read before the keys are known.
+func (x *exchange) claims(match *route.Match) ([]gate.Claim, error) {
+	var body []byte
+	if x.h.Table.NeedsBody(match) {
+		var err error
+		if body, err = x.readWhole(); err != nil {
+			return nil, err
+		}
+	}
+	keys, err := x.h.Table.Keys(match, x.r, body)
+	if err != nil {
+		return nil, err
+	}
+	x.keys = keys
+	claims := make([]gate.Claim, 0, len(keys))
+	for i, key := range keys {
+		c := x.claim(key, &x.tokens[i])
+		at := indexKey(claims, key)
+		switch {
+		case at < 0:
+			claims = append(claims, c)
+		case claims[at] != c:
+			return nil, fmt.Errorf("%w: %s names the key %s that another header names too, so both tokens must be equal", errTokenAmbiguous, x.tokens[i].header, key)
+		}
+	}
+	return claims, x.plausible()
+}
+
+func (x *exchange) claim(key tokenstore.Key, t *token) gate.Claim {
+	return gate.Claim{
+		Key: key, Token: t.value, Holder: x.holder, Suspect: x.rule.Suspect, MaxJump: x.rule.MaxJump,
+	}
+}
+
+// plausible looks at the bound that does not depend on what is stored.
+func (x *exchange) plausible() error {
+	if !x.rule.HasMaxToken {
+		return nil
+	}
+	for i := range x.tokens {
+		// The bound says nothing of the epoch, which is the operator's.
+		if t := &x.tokens[i]; (tokenstore.Token{Major: x.rule.MaxToken.Major, Minor: x.rule.MaxToken.Minor}).Less(tokenstore.Token{Major: t.value.Major, Minor: t.value.Minor}) {
+			return fmt.Errorf("%w: %s is %s", errTokenImplausible, t.header, t.text)
+		}
+	}
+	return nil
+}
+
+func indexKey(claims []gate.Claim, key tokenstore.Key) int {
+	for i := range claims {
+		if claims[i].Key == key {
+			return i
+		}
+	}
+	return -1
+}

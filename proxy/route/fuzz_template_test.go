@@ -1,0 +1,96 @@
+package route
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// FuzzTemplate: whatever is accepted can be filled, without a panic, and two
+// requests have one key exactly when all the values in it are the same.
+func FuzzTemplate(f *testing.F) {
+	for _, seed := range [][4]string{
+		{"/a/{id}", "account:{id}", "1", "2"}, {"/a/{id:[0-9]{2}}/*", "{id}/{*}", "1", "2"}, {"/*", "{host}:{method}:{path}", "a/b", "a"},
+		{"/a", "{query.x}|{header.X-To}", "a", "A"}, {"/a/{x}.{y}", "{x}-{y}", "1.2", "1-2"}, {`/{a:\{\}}`, "{a}", "{}", "{"}, {"/{a:(?i:B)|c}", "100%", "b", "c"},
+		{"/a/{x}/{y}", "{x|int}:{y|lower}", "01/A", "1/a"}, {"/a/{x}", "{x|trim|uuid}:{query.x|trim}", "x", "y"},
+		{"/a", "{json:/x}:{json:/y|lower}", "a", "A"}, {"/a/{x}", "{form.x}:{x}", "a:b", "a"}, {"/a", "{xml:/a/x}:{xml:/a/@y}", "1", "2"},
+		{"/*", "{grpc.service}:{grpc.method}", "S/M", "S"},
+	} {
+		f.Add(seed[0], seed[1], seed[2], seed[3])
+	}
+	f.Fuzz(func(t *testing.T, path, key, one, other string) {
+		if strings.Contains(path, "{") && len(path) > 60 {
+			return // big expressions are slow, and not the subject
+		}
+		table, err := New([]Rule{{Name: "r", Paths: []string{path}, Keys: keyed(key)}}, Options{})
+		var errs Errors
+		if err != nil {
+			if !errors.As(err, &errs) {
+				t.Fatalf("the error %v is no Errors", err)
+			}
+			return
+		}
+		keyA, tupleA := fill(t, table, path, one)
+		keyB, tupleB := fill(t, table, path, other)
+		if keyA != "" && keyB != "" && (keyA == keyB) != slices.Equal(tupleA, tupleB) {
+			t.Fatalf("%q makes the key %q of %q, and %q of %q", key, keyA, tupleA, keyB, tupleB)
+		}
+	})
+}
+
+// fill makes the key of a request that has the value in its path and
+// everywhere else, and tells the values that the key is made of; "" where it
+// has none.
+func fill(t *testing.T, table *Table, path, value string) (string, []string) {
+	t.Helper()
+	target := ""
+	for rest := path; rest != ""; {
+		begin := strings.IndexByte(rest, '{')
+		if begin < 0 {
+			target += strings.TrimSuffix(rest, "*") + value
+			break
+		}
+		end := begin + closing(rest[begin:])
+		target += rest[:begin] + value
+		rest = rest[end+1:]
+	}
+	r := byHand("PUT", string(appendValue(nil, target, true))+"?x="+url.QueryEscape(value), "X-To: "+value)
+	m, err := table.Match(r)
+	if err != nil || !m.Covered() {
+		return "", nil
+	}
+	body := bodyWith(m.cover.body, value, r.Header)
+	keys, err := table.Keys(&m, r, body)
+	if err != nil {
+		return "", nil
+	}
+	if len(keys[0]) == 0 || len(keys[0]) > 1024 {
+		t.Fatalf("%q makes the key %q", path, keys[0])
+	}
+	var tuple []string
+	for _, part := range table.Explain(r, body).Keys[0].Parts {
+		tuple = append(tuple, part.Value)
+	}
+	return string(keys[0]), tuple
+}
+
+// bodyWith is a body that has a value as x and as y.
+func bodyWith(kind source, value string, h http.Header) []byte {
+	switch kind {
+	case fromJSON:
+		h.Set("Content-Type", "application/json")
+		text, _ := json.Marshal(map[string]string{"x": value, "y": value})
+		return text
+	case fromForm:
+		h.Set("Content-Type", "application/x-www-form-urlencoded")
+		return []byte(url.Values{"x": {value}, "y": {value}}.Encode())
+	case fromXML:
+		h.Set("Content-Type", "application/xml")
+		return []byte(`<a y="` + value + `"><x>` + value + `</x></a>`)
+	}
+	return nil
+}

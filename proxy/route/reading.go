@@ -1,0 +1,220 @@
+package route
+
+import "strings"
+
+// reading is how the rules of one PathPolicy read a target.
+type reading struct {
+	policy PathPolicy
+	tree   *tree // for paths that policy.relax has had
+}
+
+// readingsOf returns the reading of each policy, the strict one first, and
+// tells the rules which is theirs.
+func readingsOf(all []*compiled) []reading {
+	readings := []reading{{tree: newTree()}}
+	index := map[PathPolicy]int{{}: 0}
+	for _, c := range all {
+		i, ok := index[c.rule.Policy]
+		if !ok {
+			i = len(readings)
+			index[c.rule.Policy] = i
+			readings = append(readings, reading{policy: c.rule.Policy, tree: newTree()})
+		}
+		c.reading = i
+	}
+	return readings
+}
+
+// verdict is what one reading says of a target.
+type verdict struct {
+	here    *leaf     // that the path is on
+	cover   *covering // of here, or nil
+	several bool
+	path    string // decoded and relaxed; the key's {path}
+	target  string // normalized, to be forwarded, or "" for as it came
+	values  values
+	refusal *Refusal
+}
+
+// owner is the rule that the verdict is about: the one that covers the target,
+// or whose path it is on, or that refuses it; nil for none.
+func (v *verdict) owner(t *Table) *compiled {
+	switch {
+	case v.refusal != nil:
+		return t.rules[v.refusal.Rule]
+	case v.cover != nil:
+		return v.cover.compiled
+	case v.here != nil:
+		return v.here.rules[0].compiled
+	}
+	return nil
+}
+
+// read judges a target by one policy: by its path as it stands and by its
+// folded form, and refuses where the two do not agree.
+func (t *Table) read(rd *reading, q *question, tg target, s spelling, v *verdict) {
+	policy := rd.policy
+	raw, problem := tg.path, s.problem(policy.allows())
+	if problem != "" && policy.Normalize && s.problem(policy.allows()|1<<departsByForm) == "" {
+		if n := normalize(raw); n != "" {
+			ns := examine(n)
+			if problem = ns.problem(policy.allows()); problem == "" {
+				raw, s = n, ns
+				v.target = n + tg.forward[len(tg.path):]
+			}
+		}
+	}
+	path := raw
+	if s.escaped {
+		path = decode(raw)
+	}
+	v.path = policy.relax(path)
+	v.here = rd.tree.find(v.path, &v.values)
+	v.cover, v.several = v.here.choose(q)
+
+	var fpath string
+	if problem != "" || s.deep {
+		fpath = fold(raw, policy)
+	} else {
+		fpath = foldCanonical(path)
+	}
+	there, foldCover, fv := v.here, v.cover, &v.values
+	if fpath != v.path || !t.foldSame {
+		var second values
+		fv = &second
+		there = t.folded.find(fpath, fv)
+		var several bool
+		foldCover, several = there.choose(q)
+		v.several = v.several || several
+	}
+
+	switch {
+	case problem != "" && v.cover != nil:
+		v.refusal = refuse(PathNotCanonical, v.cover.index, "the target has %s; send it in its canonical spelling", problem)
+	case problem != "" && foldCover != nil:
+		v.refusal = refuse(PathNotCanonical, foldCover.index, "the target has %s and could be taken for %s; send it in its canonical spelling", problem, fpath)
+	case there == nil || v.cover == nil && foldCover == nil:
+		// The folded form selects nothing that is fenced.
+	case v.cover == nil || foldCover == nil || v.cover.compiled != foldCover.compiled:
+		v.refusal = refuse(PathAlias, there.rules[0].index, "some upstreams take the target for %s, where another rule applies; send that spelling, or the one that the rule's path has", fpath)
+	case !sameKeys(v.cover, &v.values, v.path, foldCover, fv, fpath):
+		v.refusal = refuse(PathAlias, v.cover.index, "some upstreams take the target for %s, which has another resource key; send it in the spelling that the key has", fpath)
+	default:
+		v.refusal = t.trespass(q, raw, &s, v.cover)
+	}
+}
+
+// trespass refuses a target that passes only because its rule keeps encoded
+// slashes or parameters, where without that it would be on a path of another
+// rule which does not: a broad /* with `encoded_slash: segment` must not
+// swallow /accounts%2F42. Rules that are broader than the own one claim
+// nothing of its paths.
+func (t *Table) trespass(q *question, raw string, s *spelling, own *covering) *Refusal {
+	policy := own.rule.Policy
+	if s.found == 0 && (!policy.Params || !s.deep) {
+		return nil
+	}
+	var v values
+	strict := fold(raw, PathPolicy{})
+	there := t.folded.find(strict, &v)
+	if there == nil {
+		return nil
+	}
+	for i := range there.rules {
+		other := &there.rules[i]
+		if other.compiled == own.compiled {
+			return nil
+		}
+		theirs := other.rule.Policy
+		if policy.allows()&^theirs.allows() == 0 || other.pattern.takesIn(own.pattern) {
+			continue
+		}
+		return refuse(PathAlias, other.index, "without the path policy of the rule that covers it the target is %s, where another rule applies; send that spelling, or give both rules one path_policy", strict)
+	}
+	return nil
+}
+
+// matchPath finds the covering rule. Each policy reads the target in its own
+// way, and only what it says of its own rules counts: of two rules that claim
+// the target, none is sure to be right.
+func (t *Table) matchPath(m *Match, q *question, tg target) *Refusal {
+	s := examine(tg.path)
+	if tg.absolute {
+		s.depart(departsByForm, "not in origin-form (it is a URL)")
+	}
+	if strings.IndexByte(tg.query, '#') >= 0 {
+		s.depart(departsBadly, "a fragment (#)")
+	}
+	if s.plain && t.foldSame {
+		v := verdict{path: tg.path}
+		v.here = t.readings[0].tree.find(v.path, &v.values)
+		v.cover, v.several = v.here.choose(q)
+		return m.settle(&v)
+	}
+	if len(t.readings) == 1 {
+		var v verdict
+		t.read(&t.readings[0], q, tg, s, &v)
+		return m.settle(&v)
+	}
+	return t.matchEach(m, q, tg, s)
+}
+
+// matchEach asks every reading.
+func (t *Table) matchEach(m *Match, q *question, tg target, s spelling) *Refusal {
+	var (
+		own     verdict // the good word of a reading about a rule of its own
+		found   bool
+		refused *Refusal // the first, or the first about a rule of its own reading
+		ownNo   bool
+		foreign *compiled // covered, as a reading says that has no say about it
+	)
+	for i := range t.readings {
+		var v verdict
+		t.read(&t.readings[i], q, tg, s, &v)
+		rule := v.owner(t)
+		mine := rule != nil && rule.reading == i
+		switch {
+		case v.refusal != nil:
+			if refused == nil || mine && !ownNo {
+				refused, ownNo = v.refusal, mine
+			}
+		case mine && found && own.owner(t) != rule:
+			return refuse(PathAlias, rule.index, "two rules with different path policies both cover the target; send it in its canonical spelling, or give both rules one path_policy")
+		case mine:
+			own, found = v, true
+		case v.cover != nil:
+			foreign = rule
+		}
+	}
+	switch {
+	case found:
+		return m.settle(&own)
+	case refused != nil:
+		return refused
+	case foreign != nil:
+		return refuse(PathAlias, foreign.index, "whether the target is on a path of the rule depends on the path policy; send it in its canonical spelling")
+	}
+	return m.settle(&verdict{path: tg.path})
+}
+
+// settle puts a verdict into the match.
+func (m *Match) settle(v *verdict) *Refusal {
+	if v.refusal != nil {
+		return v.refusal
+	}
+	m.path = v.path
+	if v.cover == nil {
+		if v.here != nil {
+			m.PathRule = v.here.rules[0].index
+		}
+		return nil
+	}
+	m.Rule, m.cover, m.values = v.cover.index, v.cover, v.values
+	if v.target != "" {
+		m.Target = v.target
+	}
+	if v.several {
+		return refuse(KeyUnresolvable, v.cover.index, "several rules share the path of the request, and nothing tells which of them it means; send the method itself, or the token header of one rule")
+	}
+	return nil
+}
