@@ -166,6 +166,9 @@ func appendLower(out []byte, s string) []byte {
 // lowerRune is one and the same rune for all that differ in case only: the
 // small letter of the lowest of them (the Kelvin sign is a k).
 func lowerRune(r rune) rune {
+	if r == 'ı' || r == 'İ' {
+		return 'i' // Java's equalsIgnoreCase takes them for one
+	}
 	least := r
 	for f := unicode.SimpleFold(r); f != r; f = unicode.SimpleFold(f) {
 		least = min(least, f)

@@ -152,15 +152,15 @@ func Clean(h http.Header) {
 // header. A token in a trailer never counts.
 func (t *Table) DropTrailer(name string) bool { return t.guard.find(name) != nil }
 
-// foldName folds a header name for comparison: small letters, and - for _
-// and . as CGI, WSGI and some servers merge them.
+// foldName folds a header name for comparison: small letters, and - for
+// whatever is no letter and no digit, since CGI makes _ of all of it.
 func foldName(name string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
-		case r == '_' || r == '.':
-			return '-'
 		case 'A' <= r && r <= 'Z':
 			return r + 'a' - 'A'
+		case ('a' > r || r > 'z') && ('0' > r || r > '9'):
+			return '-'
 		}
 		return r
 	}, name)
@@ -174,10 +174,10 @@ func foldsTo(name, folded string) bool {
 	for i := range len(name) {
 		c := name[i]
 		switch {
-		case c == '_' || c == '.':
-			c = '-'
 		case 'A' <= c && c <= 'Z':
 			c += 'a' - 'A'
+		case ('a' > c || c > 'z') && ('0' > c || c > '9'):
+			c = '-'
 		}
 		if c != folded[i] {
 			return false

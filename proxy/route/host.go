@@ -7,8 +7,9 @@ import (
 	"strings"
 )
 
-// hostValue is the host that the request names: small letters, without the
-// default port of the listener and a trailing dot.
+// hostValue is the host that the request names: small letters, without a port
+// and a trailing dot. Servers choose a virtual host by its name alone, so the
+// port makes no other resource.
 func hostValue(r *http.Request) (value, why string) {
 	// net/http keeps Host out of the header; a request that has it there has
 	// two of them.
@@ -20,10 +21,6 @@ func hostValue(r *http.Request) (value, why string) {
 		host, port, hasPort = host[:i], host[i+1:], true
 	}
 	const bad = "is not a valid host; send Host as name or name:port"
-	defaultPort := "80"
-	if r.TLS != nil {
-		defaultPort = "443"
-	}
 	if hasPort && port != "" {
 		n, err := strconv.ParseUint(port, 10, 16)
 		if err != nil || strconv.FormatUint(n, 10) != port {
@@ -47,8 +44,5 @@ func hostValue(r *http.Request) (value, why string) {
 			return "", bad
 		}
 	}
-	if host == "" || port == "" || port == defaultPort {
-		return host, ""
-	}
-	return host + ":" + port, ""
+	return host, ""
 }

@@ -91,6 +91,11 @@ func (t *Table) match(r *http.Request) (Match, target, *Refusal) {
 	if refusal := t.matchPath(&m, &q, target); refusal != nil {
 		return m, target, refusal
 	}
+	if m.cover == nil {
+		if refusal := t.disguised(&q, target); refusal != nil {
+			return m, target, refusal
+		}
+	}
 	return m, target, t.checkHeaders(&m, &q, &found)
 }
 

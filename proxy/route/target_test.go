@@ -71,7 +71,9 @@ func TestTargets(t *testing.T) {
 		{"absolute-form", "http://example.com/accounts/42", notCanonical, notCanonical, "origin-form"},
 
 		{"not canonical, not covered", "/a//b;c%41\\", "-", notCanonical, "empty segment"},
-		{"dots out of static text", "/transfer/..//x", "-", notCanonical, "dot segment"},
+		{"dots out of static text", "/transfer/..//x", alias, notCanonical, "dot segment"},
+		{"dots behind an escaped slash", "/x%2Fz/../accounts/42", alias, notCanonical, ""},
+		{"two slashes as an authority", "//x/accounts/42", alias, notCanonical, ""},
 
 		{"capitals in the text", "/ACCOUNTS/42", alias, alias, "/accounts/42"},
 		{"one capital", "/accountS/42", alias, alias, "/accounts/42"},

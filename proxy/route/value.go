@@ -3,6 +3,7 @@ package route
 import (
 	"net/http"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/fenceproxy/fenceproxy/tokenstore"
 )
@@ -115,7 +116,14 @@ func headerValue(h http.Header, name string) (value, why string) {
 	case 0:
 		return "", "is missing; send the header once"
 	case 1:
-		return lines[0], ""
+		// A folded line leaves blanks at the end, which no server keeps.
+		value = strings.Trim(lines[0], " \t")
+		for i := range len(value) {
+			if value[i] >= utf8.RuneSelf {
+				return "", "is not ASCII, and servers read such bytes in different ways; send it in ASCII"
+			}
+		}
+		return value, ""
 	}
 	return "", "is given twice; send one header line"
 }

@@ -1,0 +1,124 @@
+package differential
+
+import (
+	"bufio"
+	"crypto/rand"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// mark parts the fields of an answer. It is another one in every run, so that
+// no request can have it.
+var mark = "<" + rand.Text() + ">"
+
+// fields are what a server answers: what an application behind it is given.
+// nil is an answer that is none, as a 400.
+type fields map[string]string
+
+// server is a real server, and what it has answered so far.
+type server struct {
+	name    string
+	addr    string
+	answers map[string]fields // by the request's bytes
+}
+
+// startServers starts all of them.
+func startServers(t *testing.T) map[string]*server {
+	t.Helper()
+	all := map[string]*server{}
+	add := func(name, addr string) { all[name] = &server{name, addr, map[string]fields{}} }
+
+	p := freePorts(t, 3)
+	dir, file := configure(t, "nginx.conf", "MARK", mark, "ADDRESS0", "127.0.0.1:"+p[0], "ADDRESS1", "127.0.0.1:"+p[1])
+	start(t, nil, nil, program(t, "nginx", "nginx"), "-p", dir, "-c", file, "-e", filepath.Join(dir, "error.log")).untilListens(t, filepath.Join(dir, "error.log"), p[:2]...)
+	add("nginx", "127.0.0.1:"+p[0])
+	add("lenient nginx", "127.0.0.1:"+p[1])
+
+	dir, file = configure(t, "lighttpd.conf", "PORT0", p[2], "APPLICATION", scgiApplication(t))
+	start(t, nil, nil, program(t, "lighttpd", "lighttpd"), "-D", "-f", file).untilListens(t, filepath.Join(dir, "error.log"), p[2])
+	add("lighttpd", "127.0.0.1:"+p[2])
+
+	add("wsgi", ports(t, "it needs Python's standard library: on Debian apt-get install python3", nil,
+		program(t, "python3", "python3"), filepath.Join("testdata", "wsgi.py"), mark)[0])
+
+	addrs := ports(t, "it needs Express: run make deps, on Debian apt-get install node-express, elsewhere npm install express and name its directory in NODE_PATH",
+		// Where Debian has its modules, also for a node that is not Debian's.
+		[]string{"NODE_PATH=" + strings.Trim(os.Getenv("NODE_PATH")+":/usr/share/nodejs:/usr/lib/nodejs", ":")},
+		program(t, "node", "nodejs"), filepath.Join("testdata", "node.js"), mark)
+	add("node", addrs[0])
+	add("express", addrs[1])
+	return all
+}
+
+// ask asks a server everything that it was not asked before, byte for byte,
+// each on a connection of its own: what breaks one must not hide the next.
+func (s *server) ask(t *testing.T, requests map[string]bool) {
+	t.Helper()
+	work := make(chan string)
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	for range 6 {
+		wg.Go(func() {
+			for raw := range work {
+				f, err := exchange(s.addr, raw)
+				if err != nil {
+					t.Errorf("%s is gone: %v", s.name, err)
+				}
+				mu.Lock()
+				s.answers[raw] = f
+				mu.Unlock()
+			}
+		})
+	}
+	for raw := range requests {
+		mu.Lock()
+		_, known := s.answers[raw]
+		mu.Unlock()
+		if !known && !t.Failed() {
+			work <- raw
+		}
+	}
+	close(work)
+	wg.Wait()
+}
+
+// exchange sends one request and reads its answer. The error says that the
+// server is not there; whatever it says, or does not, is an answer.
+func exchange(addr, raw string) (fields, error) {
+	c, err := net.DialTimeout("tcp", addr, patience)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	_ = c.(*net.TCPConn).SetLinger(0) // or the ports would run out
+	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
+		return nil, err
+	}
+	if _, err := io.WriteString(c, raw); err != nil {
+		return nil, nil
+	}
+	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		if nerr, ok := err.(net.Error); ok && nerr.Timeout() {
+			return nil, err
+		}
+		return nil, nil
+	}
+	body, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != http.StatusOK {
+		return nil, nil
+	}
+	f := fields{}
+	for field := range strings.SplitSeq(string(body), mark) {
+		name, value, _ := strings.Cut(field, "=")
+		f[name] = value
+	}
+	return f, nil
+}
