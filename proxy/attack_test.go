@@ -25,29 +25,18 @@ func TestRestOfUploadIsNoRequest(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			r := newRig(t, nil)
 			var injected atomic.Int64
-			l := listen(t)
-			go func() {
-				for {
-					c, err := l.Accept()
-					if err != nil {
-						return
-					}
-					go func() {
-						defer c.Close()
-						br := bufio.NewReader(c)
-						line, _ := br.ReadString('\n')
-						if strings.Contains(line, "/accounts/7") {
-							injected.Add(1)
-						}
-						for line != "\r\n" && line != "" {
-							line, _ = br.ReadString('\n')
-						}
-						_, _ = io.WriteString(c, tt.answer)
-						time.Sleep(500 * time.Millisecond) // and never reads the upload
-					}()
+			r.played(func(c net.Conn) {
+				br := bufio.NewReader(c)
+				line, _ := br.ReadString('\n')
+				if strings.Contains(line, "/accounts/7") {
+					injected.Add(1)
 				}
-			}()
-			r.proxy("http://"+l.Addr().String(), nil)
+				for line != "\r\n" && line != "" {
+					line, _ = br.ReadString('\n')
+				}
+				_, _ = io.WriteString(c, tt.answer)
+				time.Sleep(500 * time.Millisecond) // and never reads the upload
+			}, nil)
 			inner := "PUT /accounts/7 HTTP/1.1\r\nHost: a\r\nX-Fencing-Token: 1\r\nContent-Length: 0\r\n\r\n"
 			c := r.dial().send(fmt.Sprintf("PUT %s HTTP/1.1\nHost: a\nX-Fencing-Token: 1\nContent-Length: %d\n\n", tt.target, 10+10*len(inner)))
 			_, _ = io.WriteString(c.Conn, "0123456789")
@@ -90,28 +79,17 @@ func TestStoryL2Everywhere(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := newRig(t, nil)
-			l := listen(t)
-			go func() {
-				for {
-					c, err := l.Accept()
-					if err != nil {
-						return
-					}
-					go func() {
-						defer c.Close()
-						req, err := http.ReadRequest(bufio.NewReader(c))
-						if err != nil {
-							return
-						}
-						if req.Header.Get("X-Fencing-Token") == "1" || req.Method == "GET" {
-							tt.answer(c)
-							return
-						}
-						_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
-					}()
+			r.played(func(c net.Conn) {
+				req, err := http.ReadRequest(bufio.NewReader(c))
+				if err != nil {
+					return
 				}
-			}()
-			r.proxy("http://"+l.Addr().String(), nil)
+				if req.Header.Get("X-Fencing-Token") == "1" || req.Method == "GET" {
+					tt.answer(c)
+					return
+				}
+				_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+			}, nil)
 			a := r.dial()
 			_ = a.Conn.(*net.TCPConn).SetReadBuffer(4096)
 			a.put("1", "")
@@ -156,26 +134,15 @@ func TestStalledBodies(t *testing.T) {
 // An upstream's 1xx and the 100 of an Expect are not written into each other.
 func TestExpectAndHints(t *testing.T) {
 	r := newRig(t, nil)
-	l := listen(t)
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer c.Close()
-				br := bufio.NewReader(c)
-				for line := "x"; line != "\r\n" && line != ""; {
-					line, _ = br.ReadString('\n')
-				}
-				_, _ = io.WriteString(c, "HTTP/1.1 103 Early Hints\r\nLink: </x>\r\nFencing-Result: forged\r\n\r\n")
-				_, _ = io.CopyN(io.Discard, br, 3)
-				_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
-			}()
+	r.played(func(c net.Conn) {
+		br := bufio.NewReader(c)
+		for line := "x"; line != "\r\n" && line != ""; {
+			line, _ = br.ReadString('\n')
 		}
-	}()
-	r.proxy("http://"+l.Addr().String(), nil)
+		_, _ = io.WriteString(c, "HTTP/1.1 103 Early Hints\r\nLink: </x>\r\nFencing-Result: forged\r\n\r\n")
+		_, _ = io.CopyN(io.Discard, br, 3)
+		_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+	}, nil)
 	for range 30 {
 		c := r.dial().send("POST /login HTTP/1.1\nHost: a\nExpect: 100-continue\nContent-Length: 3\n\n")
 		var seen []int

@@ -12,8 +12,9 @@ import (
 	"github.com/fenceproxy/fenceproxy/proxy/wire"
 )
 
-// raw starts an upstream that is played byte by byte, for each connection.
-func (r *rig) raw(play func(c net.Conn, br *bufio.Reader), change func(o *Options, rules []Rule)) {
+// played starts an upstream that is played byte by byte, on each connection,
+// and puts the proxy in front of it.
+func (r *rig) played(play func(c net.Conn), change func(o *Options, rules []Rule)) {
 	r.Helper()
 	l := listen(r.T)
 	go func() {
@@ -24,15 +25,23 @@ func (r *rig) raw(play func(c net.Conn, br *bufio.Reader), change func(o *Option
 			}
 			go func() {
 				defer c.Close()
-				br := bufio.NewReader(c)
-				if req, err := http.ReadRequest(br); err == nil {
-					_, _ = io.Copy(io.Discard, req.Body)
-				}
-				play(c, br)
+				play(c)
 			}()
 		}
 	}()
 	r.proxy("http://"+l.Addr().String(), change)
+}
+
+// raw is played for what comes behind a request that was read to its end.
+func (r *rig) raw(play func(c net.Conn, br *bufio.Reader), change func(o *Options, rules []Rule)) {
+	r.Helper()
+	r.played(func(c net.Conn) {
+		br := bufio.NewReader(c)
+		if req, err := http.ReadRequest(br); err == nil {
+			_, _ = io.Copy(io.Discard, req.Body)
+		}
+		play(c, br)
+	}, change)
 }
 
 // What happened at the upstream: what the client is told, and for how long
@@ -195,19 +204,10 @@ func TestAnswerStreams(t *testing.T) {
 // An early refusal reaches a client that is still uploading.
 func TestEarlyRefusal(t *testing.T) {
 	r := newRig(t, nil)
-	l := listen(t)
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			_, _ = bufio.NewReader(c).ReadString('\n')
-			_, _ = io.WriteString(c, "HTTP/1.1 413 Too Large\r\nContent-Length: 3\r\n\r\nno\n")
-			_ = c.Close()
-		}
-	}()
-	r.proxy("http://"+l.Addr().String(), nil)
+	r.played(func(c net.Conn) {
+		_, _ = bufio.NewReader(c).ReadString('\n')
+		_, _ = io.WriteString(c, "HTTP/1.1 413 Too Large\r\nContent-Length: 3\r\n\r\nno\n")
+	}, nil)
 	c := r.dial().send("PUT /accounts/42 HTTP/1.1\nHost: a\nX-Fencing-Token: 1\nContent-Length: 10000000\n\n" + strings.Repeat("x", 2000))
 	if res := c.receive(); res.StatusCode != 413 || res.body != "no\n" || res.Header.Get("Fencing-Result") != "admitted" {
 		t.Errorf("%s %q", res.Status, res.body)
