@@ -97,9 +97,7 @@ func (x *exchange) finish() {
 		zap.String("rule", x.ruleName()), zap.String("decision", x.decision),
 		zap.Int("status", x.status), zap.Duration("duration", took),
 	}
-	for i, key := range x.keys {
-		fields = append(fields, zap.String("key", string(key)), zap.String("token", x.tokens[i].text))
-	}
+	fields = append(fields, x.logKeys()...)
 	if w := x.ticket.Waited(); w.Total > 0 {
 		fields = append(fields, zap.Duration("waited", w.Total))
 	}
@@ -110,6 +108,21 @@ func (x *exchange) finish() {
 		fields = append(fields, zap.Error(x.cause))
 	}
 	entry.Write(fields...)
+}
+
+// logKeys is what the log says of keys and tokens: a pair, or a list of each.
+func (x *exchange) logKeys() []zap.Field {
+	switch len(x.keys) {
+	case 0:
+		return nil
+	case 1:
+		return []zap.Field{zap.String("key", string(x.keys[0])), zap.String("token", x.tokens[0].text)}
+	}
+	keys, tokens := make([]string, len(x.keys)), make([]string, len(x.keys))
+	for i, key := range x.keys {
+		keys[i], tokens[i] = string(key), x.tokens[i].text
+	}
+	return []zap.Field{zap.Strings("keys", keys), zap.Strings("tokens", tokens)}
 }
 
 // settle ends the ticket: lost is empty when the write is over, else it says

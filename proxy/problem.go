@@ -76,9 +76,9 @@ func (x *exchange) named(err error) *wire.Problem {
 		return wire.NewProblem(refusals[refusal.Kind], refusal.Detail)
 	case errors.Is(err, errNotCovered):
 		return wire.NewProblem(wire.WriteNotCovered, err.Error())
-	case errors.Is(err, errTokenRequired):
+	case errors.Is(err, errTokenRequired), errors.Is(err, errHolderRequired):
 		return wire.NewProblem(wire.TokenRequired, err.Error())
-	case errors.Is(err, errTokenAmbiguous):
+	case errors.Is(err, errTokenAmbiguous), errors.Is(err, errHolderAmbiguous):
 		return wire.NewProblem(wire.TokenAmbiguous, err.Error())
 	case errors.Is(err, tokenstore.ErrMalformed):
 		return wire.NewProblem(wire.TokenMalformed, err.Error())
@@ -93,7 +93,11 @@ func (x *exchange) named(err error) *wire.Problem {
 	case errors.Is(err, errBuffers), errors.Is(err, gate.ErrOverloaded):
 		return wire.NewProblem(wire.Overloaded, err.Error()+"; nothing was forwarded: try again")
 	case errors.As(err, &drain):
-		p := wire.NewProblem(wire.DrainTimeout, "older writes on this key are still running, unsettled or quarantined; nothing was forwarded: try again with the same token")
+		why := "older writes on this key are still running, or were lost from sight and may still be applied"
+		if drain.Quarantined {
+			why = "the proxy's last stop was not clean, and writes of before may still be applied on this key"
+		}
+		p := wire.NewProblem(wire.DrainTimeout, why+"; nothing was forwarded, and the token counts already: try again with the same one")
 		p.RetryAfter = drain.RetryAfter
 		return p
 	case errors.Is(err, gate.ErrStopping):

@@ -14,8 +14,8 @@ import (
 var (
 	errTokenRequired    = errors.New("there is no fencing token")
 	errTokenAmbiguous   = errors.New("there is more than one fencing token")
-	errHolderRequired   = fmt.Errorf("%w: there is no holder", errTokenRequired)
-	errHolderAmbiguous  = fmt.Errorf("%w: there is more than one holder", errTokenAmbiguous)
+	errHolderRequired   = errors.New("there is no holder")
+	errHolderAmbiguous  = errors.New("there is more than one holder")
 	errTokenImplausible = errors.New("the token is above max_token")
 )
 

@@ -123,7 +123,15 @@ func explain(out io.Writer, request string, cfg *config.Config, e route.Explanat
 	}
 	if at := ruleAt(cfg, f.Rule); at != nil {
 		p := cfg.Policy(at)
+		if p.Epoch > 0 || p.HolderHeader != "" || p.MaxToken != "" || p.MaxJump != "" {
+			row("and", "epoch %d, holder_header %q, max_token %q, max_jump %q", p.Epoch, p.HolderHeader, p.MaxToken, p.MaxJump)
+		}
 		row("policy", "token %s, mode %s, reads %s, format %s, drain_timeout %v, response_timeout %v, settle %v", p.Token, p.Mode, p.Reads, p.Format, p.DrainTimeout, p.ResponseTimeout, p.Settle)
+	}
+	for i, r := range e.Rules {
+		if !f.Fenced && f.Problem == nil && r.Pattern != "" && cfg.Policy(&cfg.Rules[i]).Reads == config.ReadsFence {
+			row("note", "rule %s has reads: fence, but this request carries no token, so that nothing is checked", r.Name)
+		}
 	}
 	row("would get", "%s", outcome(f))
 	return w.Flush()

@@ -61,6 +61,14 @@ func newRoot() *cobra.Command {
 	return root
 }
 
+// noArguments refuses a file that is named without its flag.
+func noArguments(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return fmt.Errorf("%s takes no arguments; write --config %s", cmd.Name(), args[0])
+	}
+	return nil
+}
+
 // variable is the environment variable of a flag: --data is FENCEPROXY_DATA.
 func variable(flag string) string {
 	return "FENCEPROXY_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))

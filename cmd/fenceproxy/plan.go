@@ -172,21 +172,40 @@ func pathPolicy(p config.PathPolicy) route.PathPolicy {
 }
 
 func planRoutes(cfg *config.Config, report *config.Report, routes []route.Rule) *route.Table {
-	if report.Has("rules") || report.Has("fencing") {
-		return nil // what the table would say of them may be wrong
+	// A rule of which something could not be read is left out: what the table
+	// would say of it may be wrong.
+	var sound []route.Rule
+	var index []int
+	for i, r := range routes {
+		if !unread(report, i) {
+			sound, index = append(sound, r), append(index, i)
+		}
 	}
-	table, err := route.New(routes, route.Options{Headers: []string{cfg.Fencing.Header}})
+	table, err := route.New(sound, route.Options{Headers: []string{cfg.Fencing.Header}})
 	var errs route.Errors
 	switch {
 	case err == nil:
 	case errors.As(err, &errs):
 		for _, e := range errs {
+			if e.Rule >= 0 {
+				e.Rule = index[e.Rule]
+			}
 			report.Add(cfg.Errorf(settingOf(e), "%s", e.Msg))
 		}
 	default:
 		report.Add(cfg.Errorf("rules", "%v", err))
 	}
 	return table
+}
+
+// unread reports whether what decides the requests of rule i has an error.
+func unread(report *config.Report, i int) bool {
+	for _, name := range []string{"name", "path", "methods", "key", "keys", "header", "holder_header", "token", "reads", "format", "path_policy"} {
+		if report.Has(fmt.Sprintf("rules[%d].%s", i, name)) {
+			return true
+		}
+	}
+	return false
 }
 
 func planUpstream(cfg *config.Config, report *config.Report) *upstream.Upstream {

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -102,6 +103,11 @@ func start(cfg *config.Config, p planned, log *zap.Logger) (_ *service, err erro
 		s.serve(s.admin, operator, "admin.address")
 		ready = append(ready, zap.Stringer("admin", operator.Addr()))
 	}
+	if s.store.Recovered() {
+		settle := longestSettle(cfg)
+		log.Warn("the last stop was not clean: writes of before may still land, so newer tokens wait until the settle time is over; a holder that nothing older was in flight of goes on at once",
+			zap.Duration("settle", settle), zap.Time("until", time.Now().Add(settle)))
+	}
 	log.Info("ready", ready...)
 	return s, nil
 }
@@ -113,7 +119,7 @@ func listen(setting, address string) (net.Listener, error) {
 	}
 	l, err := net.Listen("tcp", address)
 	if err != nil {
-		return nil, &exitError{exitFailed, fmt.Errorf("%s: %w", setting, err)}
+		return nil, &exitError{exitFailed, fmt.Errorf("%s (or --%s): %w; if another fenceproxy listens there, stop it, or choose another address", setting, strings.TrimSuffix(setting, ".address"), err)}
 	}
 	return l, nil
 }

@@ -21,7 +21,7 @@ func newServe() *cobra.Command {
 		Long: `Run the proxy, from a configuration file or, with --upstream, without one:
 then every write is fenced and its resource key is its path (or --key).
 Each flag has a variable: --config is FENCEPROXY_CONFIG. A flag wins.`,
-		Args: cobra.NoArgs,
+		Args: noArguments,
 	}
 	f := cmd.Flags()
 	f.StringVar(&file, "config", "", "the configuration file")

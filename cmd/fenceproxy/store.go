@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/fenceproxy/fenceproxy/config"
+	"github.com/fenceproxy/fenceproxy/tokenstore"
 	"github.com/fenceproxy/fenceproxy/tokenstore/embedded"
 )
 
@@ -74,6 +75,9 @@ func storeInit(w io.Writer, e *config.Embedded, p planned) error {
 
 func storeVerify(w io.Writer, e *config.Embedded, _ planned) error {
 	r, err := embedded.Verify(e.Path)
+	if errors.Is(err, tokenstore.ErrLocked) {
+		return fmt.Errorf("%s is in use: stop the proxy, or verify a copy that was made while it stood: %w", e.Path, tokenstore.ErrLocked)
+	}
 	if err != nil {
 		return err
 	}

@@ -318,7 +318,7 @@ func (t *Ticket) await(ctx context.Context, v verdict, c *claim) error {
 	}
 	t.lock()
 	defer t.unlock()
-	return &DrainTimeoutError{Key: c.Key, RetryAfter: t.retryAfter()}
+	return &DrainTimeoutError{Key: c.Key, RetryAfter: t.retryAfter(), Quarantined: t.gate.heldBy(c) != quarantineNone}
 }
 
 // retryAfter is the time until the last older write of all keys is settled,

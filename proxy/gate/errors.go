@@ -56,6 +56,8 @@ type DrainTimeoutError struct {
 	// RetryAfter is the time until the last of them is settled, above 0, or 0
 	// where that is not known because one is still in flight.
 	RetryAfter time.Duration
+	// Quarantined says that a quarantine holds one of the keys, after a crash.
+	Quarantined bool
 }
 
 func (e *DrainTimeoutError) Error() string {

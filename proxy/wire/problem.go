@@ -52,7 +52,7 @@ var kinds = map[Name]kind{
 	MethodNotAllowed:    {http.StatusMethodNotAllowed, false, grpcInvalidArgument, "The method is not forwarded"},
 	UpgradeNotAllowed:   {http.StatusBadRequest, false, grpcInvalidArgument, "Upgrades are not forwarded"},
 	WriteNotCovered:     {http.StatusForbidden, false, grpcPermissionDenied, "No rule covers this write"},
-	TokenRequired:       {http.StatusPreconditionRequired, false, grpcFailedPrecondition, "A fencing token is required"},
+	TokenRequired:       {http.StatusPreconditionRequired, false, grpcFailedPrecondition, "A fencing token, or its holder, is required"},
 	TokenMalformed:      {http.StatusBadRequest, false, grpcInvalidArgument, "The fencing token is malformed"},
 	TokenAmbiguous:      {http.StatusBadRequest, false, grpcInvalidArgument, "There is more than one fencing token"},
 	BodyTooLarge:        {http.StatusRequestEntityTooLarge, false, grpcResourceExhausted, "The body that names the resource is too large"},
