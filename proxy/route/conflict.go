@@ -51,7 +51,7 @@ func clash(rules []*compiled, a, b place) error {
 	where := describe(rules, a)
 	for k, name := range a.pattern.names {
 		if b.pattern.names[k] != name {
-			return fmt.Errorf("the pattern %q has the same shape as %q (%s) with other parameter names; use the same names",
+			return fmt.Errorf("the pattern %q has the same shape as %q (%s) with other parameter names; make them one, or use the same names and different methods",
 				b.pattern.text, a.pattern.text, where)
 		}
 	}
@@ -67,7 +67,7 @@ func clash(rules []*compiled, a, b place) error {
 	}
 	one, other := rules[a.rule], rules[b.rule]
 	if m := one.methods.common(other.methods); m != "" {
-		return fmt.Errorf("the pattern %q and the method %s are also those of %s; give the rules different methods", b.pattern.text, m, where)
+		return fmt.Errorf("the pattern %q is also that of %s, and both cover %s; give the rules different methods, or make them one", b.pattern.text, where, m)
 	}
 	if one.rule.WebSocket && other.rule.WebSocket {
 		return fmt.Errorf("the pattern %q and websocket: true are also those of %s; leave websocket out of one", b.pattern.text, where)
