@@ -125,12 +125,20 @@ func status(key string, format tokenstore.Format, rec tokenstore.Record, recorde
 		out.QuarantinedUntil = &st.QuarantinedUntil
 	}
 	for _, f := range st.InFlight {
-		out.InFlight = append(out.InFlight, wire.InFlight{Token: format.Print(f.Token), Count: f.Count, Since: f.Since})
+		out.InFlight = append(out.InFlight, wire.InFlight{Token: printed(format, f.Token, f.Unordered), Count: f.Count, Since: f.Since})
 	}
 	for _, u := range st.Unsettled {
-		out.Unsettled = append(out.Unsettled, wire.Unsettled{Token: format.Print(u.Token), Until: u.Until, Why: u.Why})
+		out.Unsettled = append(out.Unsettled, wire.Unsettled{Token: printed(format, u.Token, u.Unordered), Until: u.Until, Why: u.Why})
 	}
 	return out
+}
+
+// printed is a token, or nothing for an unordered write.
+func printed(format tokenstore.Format, t tokenstore.Token, unordered bool) string {
+	if unordered {
+		return ""
+	}
+	return format.Print(t)
 }
 
 // onlyLocalHost keeps browsers out that were led here by a foreign name.

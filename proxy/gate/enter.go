@@ -36,8 +36,7 @@ type Request struct {
 // ctx is the client: when it ends, the write is forgotten (ErrLeft). A raise
 // that has begun goes on, since others may wait for it.
 func (g *Gate) Enter(ctx context.Context, r Request, t *Ticket) error {
-	t.prepare(g, r.Claims)
-	t.settle, t.since, t.read = r.Settle, r.Since.UnixNano(), r.Read
+	t.prepare(g, &r)
 	t.lock()
 	t.attach()
 	if v, _ := t.decide(); v == admit && !g.stopping.Load() && g.sole {
@@ -94,6 +93,7 @@ func (g *Gate) pass(ctx context.Context, t *Ticket) error {
 			t.unlock()
 			return err
 		case drain:
+			t.overtake()
 			t.unlock()
 			err = t.await(ctx, v, c)
 		default:
@@ -145,10 +145,11 @@ func (t *Ticket) mayRegister(ctx context.Context) error {
 // left reports whether the client has left, rather than time being up.
 func left(ctx context.Context) bool { return errors.Is(ctx.Err(), context.Canceled) }
 
-// prepare sets a new ticket up. It keeps nothing of claims but the keys.
-func (t *Ticket) prepare(g *Gate, claims []Claim) {
+// prepare sets a new ticket up. It keeps nothing of r but the keys.
+func (t *Ticket) prepare(g *Gate, r *Request) {
 	*t = Ticket{}
-	t.gate = g
+	t.gate, t.settle, t.since, t.read = g, r.Settle, r.Since.UnixNano(), r.Read
+	claims := r.Claims
 	if len(claims) == 1 {
 		t.claims = t.one[:]
 	} else {
@@ -157,6 +158,9 @@ func (t *Ticket) prepare(g *Gate, claims []Claim) {
 	for i := range claims {
 		c := &t.claims[i]
 		c.Claim, c.ticket, c.shard = claims[i], t, g.table.of(claims[i].Key)
+		if c.Unordered && !g.opts.Unordered {
+			panic("gate: an unordered write, and Options.Unordered is not set: a crash would not be survived")
+		}
 	}
 	if len(t.claims) > 1 {
 		slices.SortFunc(t.claims, func(a, b claim) int {
@@ -172,7 +176,10 @@ func (t *Ticket) decide() (verdict, *claim) {
 	worst, at := admit, &t.claims[0]
 	for i := range t.claims {
 		c := &t.claims[i]
-		v := c.entry.decide(c.Token, c.Holder, t.gate.heldBy(c))
+		if c.Unordered {
+			continue
+		}
+		v := c.entry.decide(c.Token, c.Holder, c.unorderedBefore(), t.gate.heldBy(c))
 		if !t.gate.sole && t.grant == nil && (v == admit || v == drain) {
 			v = raise // a shared store admits nothing without a grant (R2)
 		}
@@ -211,7 +218,7 @@ func (t *Ticket) mayWait() error {
 			// A higher token is let in: those who wait are stale as soon as it is
 			// on the disk, and must not keep the new holder out until then.
 			c := &t.claims[i]
-			if len(c.entry.waiters) >= limit && !(c.entry.hasHigh && c.entry.high.Less(c.Token)) {
+			if !c.Unordered && len(c.entry.waiters) >= limit && !(c.entry.hasHigh && c.entry.high.Less(c.Token)) {
 				return ErrOverloaded
 			}
 		}
@@ -228,8 +235,29 @@ func (t *Ticket) enqueue() {
 	t.gate.waiting.Add(1)
 	t.queue = &queue{woken: make(chan struct{}, 1)}
 	for i := range t.claims {
+		if c := &t.claims[i]; !c.Unordered {
+			c.seq, c.before = c.entry.seq, c.entry.unordered
+			c.entry.waiters = append(c.entry.waiters, c)
+		}
+	}
+}
+
+// overtake tells the older writes that one with a token waits for that it
+// does, which a raise has not told all of them: an unordered one, and one that
+// is only looked on, go on until then. None comes behind: those that register
+// later are not waited for. The locks are held.
+func (t *Ticket) overtake() {
+	if t.queue.overtook {
+		return
+	}
+	t.queue.overtook = true
+	for i := range t.claims {
 		c := &t.claims[i]
-		c.entry.waiters = append(c.entry.waiters, c)
+		for o := c.entry.registered; o != nil && !c.Unordered; o = o.next {
+			if c.waitsFor(o) {
+				o.ticket.pass()
+			}
+		}
 	}
 }
 
@@ -283,9 +311,8 @@ func (t *Ticket) register() {
 	t.phase = inFlight
 	for i := range t.claims {
 		c := &t.claims[i]
-		c.entry.register()
-		c.entry.link(c)
-		if !c.Suspect && !c.entry.durable.clear {
+		c.entry.add(c)
+		if !c.Suspect && !t.gate.opts.Unordered && !c.entry.durable.clear {
 			c.entry.durable.clear, c.entry.dirty, c.toClear = true, true, true
 		}
 	}
@@ -332,7 +359,7 @@ func (t *Ticket) retryAfter() time.Duration {
 		}
 		for o := c.entry.registered; o != nil; o = o.next {
 			switch {
-			case !o.Token.Less(c.Token):
+			case !c.waitsFor(o):
 			case o.ticket.phase == inFlight:
 				return 0
 			case o.ticket.lost.until.After(last):

@@ -27,6 +27,12 @@ type Options struct {
 	// MaxWaiting is how many writes may wait in all, MaxWaitingPerKey how many
 	// on one key; 0 or less stands for no limit.
 	MaxWaiting, MaxWaitingPerKey int
+	// Unordered lets writes pass that no record tells of: without a token, or
+	// only looked on. It must be set where such may pass, and where they might
+	// have before the crash that the store has recovered from: then a record
+	// never says clear, and a quarantine holds every key, with a record or
+	// without.
+	Unordered bool
 	// CachedMarks is how many marks of idle keys are kept in memory; 0 stands
 	// for 65,536 (about 15 MB with keys of 20 bytes).
 	CachedMarks int
@@ -84,7 +90,7 @@ func New(store tokenstore.Store, o Options) (*Gate, error) {
 // store for patience at the most.
 func (g *Gate) Check(ctx context.Context, claims []Claim, patience time.Duration) error {
 	var t Ticket
-	t.prepare(g, claims)
+	t.prepare(g, &Request{Claims: claims})
 	t.lock()
 	t.attach()
 	t.unlock()
@@ -117,7 +123,7 @@ func (t *Ticket) implausible() error {
 	for i := range t.claims {
 		c := &t.claims[i]
 		d := &c.entry.durable
-		if c.MaxJump > 0 && d.exists && c.Token.Epoch == d.token.Epoch && c.Token.Major > d.token.Major && c.Token.Major-d.token.Major > c.MaxJump {
+		if !c.Unordered && c.MaxJump > 0 && d.exists && c.Token.Epoch == d.token.Epoch && c.Token.Major > d.token.Major && c.Token.Major-d.token.Major > c.MaxJump {
 			return &ImplausibleError{Key: c.Key, Token: c.Token, Highest: d.token}
 		}
 	}
@@ -149,7 +155,7 @@ func (g *Gate) heldBy(c *claim) quarantine {
 	switch {
 	case !g.quarantine.Load():
 		return quarantineNone
-	case c.Suspect:
+	case c.Suspect, g.opts.Unordered:
 		return quarantineAll
 	case c.entry.durable.fresh:
 		return quarantineNone

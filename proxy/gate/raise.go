@@ -15,7 +15,7 @@ func (g *Gate) load(ctx context.Context, t *Ticket) error {
 		c := &t.claims[i]
 		s := c.shard
 		s.mu.Lock()
-		loaded := c.entry.loaded
+		loaded := c.entry.loaded || c.Unordered // of such a one the record says nothing
 		s.mu.Unlock()
 		if loaded {
 			continue
@@ -39,6 +39,9 @@ func (t *Ticket) lift() (marks []tokenstore.Mark) {
 	for i := range t.claims {
 		c := &t.claims[i]
 		e := c.entry
+		if c.Unordered {
+			continue
+		}
 		e.state.lift(c.Token)
 		if t.gate.sole && (e.underway(c.Token) || e.durable.is(c.Token) && (c.Holder == "" || e.durable.holder != "")) {
 			continue
@@ -66,7 +69,7 @@ func (c *claim) mark() tokenstore.Mark {
 	e := c.entry
 	e.startRaise()
 	g := c.ticket.gate
-	clear := e.drained() && !c.Suspect && g.heldBy(c) == quarantineNone && g.doubtful.Load() < maxDoubtful
+	clear := e.drained() && !c.Suspect && !g.opts.Unordered && g.heldBy(c) == quarantineNone && g.doubtful.Load() < maxDoubtful
 	return tokenstore.Mark{Key: c.Key, Token: e.high, Clear: clear}
 }
 
@@ -157,12 +160,13 @@ func (c *claim) doubt(on bool) {
 }
 
 // recorded notes that token is on the disk for the entry's key, and passes
-// the writes in flight with a lower one. The lock is held.
+// the writes in flight with a lower one, but for those that overtake sees to.
+// The lock is held.
 func (e *entry) recorded(token tokenstore.Token, clear bool, holder string) {
 	e.record(token, clear, holder)
 	e.dirty = true
 	for c := e.registered; c != nil; c = c.next {
-		if c.Token.Less(token) {
+		if c.Token.Less(token) && !c.Unordered && !c.ticket.looks {
 			c.ticket.pass()
 		}
 	}

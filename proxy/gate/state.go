@@ -29,8 +29,9 @@ type state struct {
 	raising  bool             // a raise to raisedTo is on its way to the disk
 	raisedTo tokenstore.Token // of meaning while raising
 
-	current int // writes in flight or unsettled with the token high
-	older   int // the same with a lower token
+	current   int // writes in flight or unsettled with the token high
+	older     int // the same with a lower token
+	unordered int // the same without a token that counts: older than every token
 }
 
 // verdict is what a write has to do next on one key.
@@ -47,12 +48,12 @@ const (
 )
 
 // decide says what a write with token t of holder has to do next; an empty
-// holder collides with nobody. quarantine says what holds the key after a
-// crash.
+// holder collides with nobody. before is how many of the unordered writes it
+// waits for, and q says what holds the key after a crash.
 //
 // The same function serves the early refusal of rule 4 and the decision that
 // counts, rule 8: every answer but admit sends the write back here later.
-func (s *state) decide(t tokenstore.Token, holder string, q quarantine) verdict {
+func (s *state) decide(t tokenstore.Token, holder string, before int, q quarantine) verdict {
 	switch {
 	case !s.loaded:
 		return load
@@ -68,7 +69,7 @@ func (s *state) decide(t tokenstore.Token, holder string, q quarantine) verdict 
 		return raise // or a second holder could share the token
 	case holder != "" && s.durable.holder != holder:
 		return collision
-	case s.older > 0:
+	case s.older > 0 || before > 0:
 		// Equal tokens too: the first one may still be waiting (B, B2).
 		return drain
 	case q == quarantineAll || q == quarantineUnclear && !s.durable.clear:
@@ -150,7 +151,7 @@ func (s *state) endRaise(token tokenstore.Token) {
 
 // drained reports whether nothing lower than high is in flight or unsettled:
 // a raise to high may carry clear, unless a quarantine runs (rule 6).
-func (s *state) drained() bool { return s.older == 0 }
+func (s *state) drained() bool { return s.older == 0 && s.unordered == 0 }
 
 // register counts a write in that was admitted: its token is the highest
 // (rule 8).

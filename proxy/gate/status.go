@@ -16,18 +16,21 @@ type Status struct {
 	Waiting          int
 }
 
-// InFlight are the writes with one token that were sent and are not over.
+// InFlight are the writes with one token that were sent and are not over, or
+// the unordered ones.
 type InFlight struct {
-	Token tokenstore.Token
-	Count int
-	Since time.Time // of the oldest
+	Token     tokenstore.Token
+	Unordered bool // older than every token; Token says nothing
+	Count     int
+	Since     time.Time // of the oldest
 }
 
 // Unsettled is a write that was lost from sight: it counts as running.
 type Unsettled struct {
-	Token tokenstore.Token
-	Until time.Time
-	Why   string
+	Token     tokenstore.Token
+	Unordered bool // as in InFlight
+	Until     time.Time
+	Why       string
 }
 
 // Counts are the writes of all keys.
@@ -45,7 +48,7 @@ func (g *Gate) Status(key tokenstore.Key, recorded bool) Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e := s.active[key]
-	if g.quarantine.Load() && recorded && (e == nil || !e.durable.fresh) {
+	if g.quarantine.Load() && (g.opts.Unordered || recorded && (e == nil || !e.durable.fresh)) {
 		st.QuarantinedUntil = g.quarantineEnd
 	}
 	if e == nil {
@@ -54,13 +57,14 @@ func (g *Gate) Status(key tokenstore.Key, recorded bool) Status {
 	st.Waiting = len(e.waiters)
 	for c := e.registered; c != nil; c = c.next {
 		if c.ticket.phase == unsettled {
-			st.Unsettled = append(st.Unsettled, Unsettled{c.Token, c.ticket.lost.until, c.ticket.lost.why})
+			st.Unsettled = append(st.Unsettled, Unsettled{c.counted(), c.Unordered, c.ticket.lost.until, c.ticket.lost.why})
 			continue
 		}
+		token := c.counted()
 		since := time.Unix(0, c.ticket.since)
-		at := slices.IndexFunc(st.InFlight, func(f InFlight) bool { return f.Token == c.Token })
+		at := slices.IndexFunc(st.InFlight, func(f InFlight) bool { return f.Token == token && f.Unordered == c.Unordered })
 		if at < 0 {
-			st.InFlight = append(st.InFlight, InFlight{Token: c.Token, Count: 1, Since: since})
+			st.InFlight = append(st.InFlight, InFlight{Token: token, Unordered: c.Unordered, Count: 1, Since: since})
 			continue
 		}
 		f := &st.InFlight[at]
@@ -74,6 +78,14 @@ func (g *Gate) Status(key tokenstore.Key, recorded bool) Status {
 		return cmp.Or(a.Until.Compare(b.Until), a.Token.Compare(b.Token))
 	})
 	return st
+}
+
+// counted is the token of a registered claim, zero for an unordered one.
+func (c *claim) counted() tokenstore.Token {
+	if c.Unordered {
+		return tokenstore.Token{}
+	}
+	return c.Token
 }
 
 // Counts tells how many writes are in flight, unsettled and waiting.

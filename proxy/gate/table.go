@@ -58,6 +58,7 @@ type entry struct {
 
 	registered *claim   // in flight and unsettled, a list
 	waiters    []*claim // whose tickets wait
+	seq        uint64   // the number of the last unordered write that registered
 }
 
 func newTable(marks int) (*table, error) {
@@ -163,7 +164,35 @@ func (e *entry) wake() {
 	}
 }
 
-// link puts a registered claim into the list.
+// add counts a claim in and puts it into the list.
+func (e *entry) add(c *claim) {
+	if c.Unordered {
+		e.seq++
+		c.seq = e.seq
+		e.unordered++
+	} else {
+		e.register()
+	}
+	e.link(c)
+}
+
+// remove takes it out again, and reports whether somebody may have waited for
+// that.
+func (e *entry) remove(c *claim) (last bool) {
+	e.unlink(c)
+	if !c.Unordered {
+		return e.unregister(c.Token)
+	}
+	e.unordered--
+	for _, w := range e.waiters {
+		if w.waitsFor(c) {
+			w.before--
+			last = last || w.before == 0
+		}
+	}
+	return last
+}
+
 func (e *entry) link(c *claim) {
 	c.prev, c.next = nil, e.registered
 	if c.next != nil {
@@ -172,7 +201,6 @@ func (e *entry) link(c *claim) {
 	e.registered = c
 }
 
-// unlink takes it out again.
 func (e *entry) unlink(c *claim) {
 	if c.prev != nil {
 		c.prev.next = c.next

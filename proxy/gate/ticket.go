@@ -14,6 +14,12 @@ type Claim struct {
 	// Holder, when not empty, is who holds the token: an equal one of another
 	// holder is refused.
 	Holder string
+	// Unordered says that the write has no token, or none that counts: it is
+	// older than every token, is never refused, and waits for nothing. Token
+	// decides nothing then. It needs Options.Unordered. A write whose key
+	// nobody knows has a claim on the empty key: no fenced write waits for it,
+	// but a stop does.
+	Unordered bool
 	// Suspect says that what is recorded of the key does not tell of every
 	// write that may be in flight: its rule was changed. After a crash all its
 	// writes wait for the quarantine, and its record never says clear.
@@ -35,6 +41,7 @@ type Ticket struct {
 	since  int64 // Unix time in nanoseconds
 
 	read  bool  // holds nothing once it is admitted
+	looks bool  // only looked on: see Observe
 	phase phase // guarded by the locks of the shards of all claims: changed under all, read under any
 	lost  *lost // set with phase unsettled
 
@@ -53,6 +60,8 @@ type queue struct {
 	mu      sync.Mutex    // guards failure; taken last
 	failure error         // the raise that the ticket waited for failed
 	waited  Waited
+
+	overtook bool // the older writes were told; guarded like Ticket.phase
 }
 
 // lost tells of a write that was lost from sight.
@@ -84,6 +93,29 @@ type claim struct {
 	entry      *entry
 	prev, next *claim // in entry.registered
 	toClear    bool   // the record does not say "clear" yet, but it is
+
+	// The unordered writes of a key are numbered as they register. A claim that
+	// waits knows the last number by then, and how many of those up to it are
+	// not over: it does not wait for later ones, or a steady stream of them
+	// would keep every fenced write out.
+	seq    uint64
+	before int
+}
+
+// waitsFor reports whether c, which waits, may not be sent before o is over.
+func (c *claim) waitsFor(o *claim) bool {
+	if o.Unordered {
+		return o.seq <= c.seq
+	}
+	return o.Token.Less(c.Token)
+}
+
+// unorderedBefore is how many unordered writes c waits for. The lock is held.
+func (c *claim) unorderedBefore() int {
+	if c.ticket.queue == nil { // what is not in the queue yet comes after all of them
+		return c.entry.unordered
+	}
+	return c.before
 }
 
 // phase is how far a ticket is.
@@ -97,8 +129,9 @@ const (
 )
 
 // Overtaken returns a channel that is closed once a higher token is on disk
-// for one of the write's keys: an upload that is not wholly sent is cut then,
-// and a slow reader of the answer is detached (rule 7).
+// for one of the write's keys; for a write that is unordered or only looked
+// on, once a fenced write waits for it. An upload that is not wholly sent is
+// cut then, and a slow reader of the answer is detached (rule 7).
 func (t *Ticket) Overtaken() <-chan struct{} {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -171,8 +204,7 @@ func (t *Ticket) finish() {
 	t.phase = over
 	for i := range t.claims {
 		c := &t.claims[i]
-		c.entry.unlink(c)
-		if c.entry.unregister(c.Token) {
+		if c.entry.remove(c) {
 			c.entry.wake()
 		}
 	}
@@ -275,7 +307,7 @@ func (t *Ticket) Stale() *StaleError {
 	t.lock()
 	defer t.unlock()
 	for i := range t.claims {
-		if c := &t.claims[i]; c.entry != nil && c.entry.durable.above(c.Token) {
+		if c := &t.claims[i]; !c.Unordered && c.entry != nil && c.entry.durable.above(c.Token) {
 			return &StaleError{Key: c.Key, Token: c.Token, Highest: c.entry.durable.token, Overtaken: true}
 		}
 	}

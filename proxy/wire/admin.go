@@ -16,7 +16,8 @@ type KeyStatus struct {
 }
 
 // InFlight are the writes of a key with one token that were sent and are not
-// over.
+// over. The token is empty for those that are older than every token: without
+// one, or only looked on and not the highest.
 type InFlight struct {
 	Token string    `json:"token"`
 	Count int       `json:"count"`
@@ -24,7 +25,7 @@ type InFlight struct {
 }
 
 // Unsettled is a write that was lost from sight; it counts as running until
-// then.
+// then. Its token is as in InFlight.
 type Unsettled struct {
 	Token string    `json:"token"`
 	Until time.Time `json:"until"`

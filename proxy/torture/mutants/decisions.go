@@ -12,7 +12,7 @@ func decisions() []mutant {
 			stateFile, "\tcase !s.durable.is(t):\n", "\tcase !s.durable.is(t) && !s.underway(t):\n",
 			gatePkg, "TestStoryA2"),
 		one("B", "7: no drain",
-			stateFile, "\tcase s.older > 0:\n", "\tcase false && s.older > 0:\n",
+			stateFile, "\tcase s.older > 0 || before > 0:\n", "\tcase false:\n",
 			gatePkg, "TestStoryB"),
 		one("Q", "3: after a crash, equal tokens do not wait",
 			stateFile, "\t\ts.record(rec.Highest, rec.Clear, rec.Holder)\n", "\t\ts.record(rec.Highest, true, rec.Holder)\n",
