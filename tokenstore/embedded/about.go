@@ -24,6 +24,11 @@ var (
 	cleanValue    = []byte("yes")
 	foldedKey     = []byte("folded generation")
 	begunKey      = []byte("begun generation")
+
+	// unorderedKey stands in the store from the start of a life in which writes
+	// may pass that no record tells of, until a clean stop.
+	unorderedKey   = []byte("unordered writes")
+	unorderedValue = []byte("yes")
 )
 
 // A fingerprint is stored behind one of these bytes. An unsettled one was
@@ -152,6 +157,17 @@ func beginLife(tx *bolt.Tx, now tokenstore.Rules, accept []string) (recovered bo
 	return recovered, changed, nil
 }
 
+// beginUnordered notes that writes may pass in this life that no record tells
+// of, before one does. It reports whether they may, or might have before the
+// crash: nobody knows then what is still on its way.
+func beginUnordered(about *bolt.Bucket, now bool) (unordered bool, err error) {
+	before, err := getSealed(about, unorderedKey)
+	if err != nil || before != nil || !now {
+		return before != nil, err
+	}
+	return true, putSealed(about, unorderedKey, unorderedValue)
+}
+
 // raiseEpochs remembers the highest epoch of every rule, and refuses a lower
 // one than a rule has had.
 func raiseEpochs(about *bolt.Bucket, now map[string]uint64) error {
@@ -189,7 +205,11 @@ func endLife(tx *bolt.Tx) error {
 			return err
 		}
 	}
-	return putSealed(tx.Bucket(aboutBucket), cleanKey, cleanValue)
+	about := tx.Bucket(aboutBucket)
+	if err := about.Delete(unorderedKey); err != nil {
+		return err
+	}
+	return putSealed(about, cleanKey, cleanValue)
 }
 
 // ruleKey is a rule's name as bbolt takes it: never empty.

@@ -30,6 +30,10 @@ type Options struct {
 	// AcceptChanged names the rules whose fingerprint may be another than the
 	// one on record.
 	AcceptChanged []string
+	// Unordered says that writes may pass in this life of which no record
+	// tells: without a token, or only looked on. The store remembers it until a
+	// clean stop.
+	Unordered bool
 	// Logger takes the warnings; nil drops them.
 	Logger *zap.Logger
 
@@ -181,6 +185,9 @@ func (s *Store) begin(o Options) error {
 	state.begun = s.log.generation
 	err = s.db.Update(func(tx *bolt.Tx) (err error) {
 		s.recovered, s.changed, err = beginLife(tx, o.Rules, o.AcceptChanged)
+		if err == nil {
+			s.unordered, err = beginUnordered(tx.Bucket(aboutBucket), o.Unordered)
+		}
 		if err == nil {
 			err = raiseEpochs(tx.Bucket(aboutBucket), o.Epochs)
 		}

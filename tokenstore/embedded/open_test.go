@@ -273,3 +273,30 @@ func TestRules(t *testing.T) {
 		t.Error("a refused start erased the marker of a clean stop")
 	}
 }
+
+// That writes may have passed of which no record tells is remembered until a
+// clean stop, whatever the lives in between may let pass.
+func TestUnordered(t *testing.T) {
+	dir := t.TempDir()
+	for i, life := range []struct{ now, want, clean bool }{
+		{now: false, want: false},
+		{now: true, want: true}, // and a crash
+		{now: false, want: true},
+		{now: false, want: true, clean: true},
+		{now: false, want: false},
+		{now: true, want: true, clean: true},
+		{now: true, want: true, clean: true},
+		{now: false, want: false, clean: true},
+	} {
+		s, err := Open(Options{Path: dir, Create: true, Unordered: life.now})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.Unordered() != life.want {
+			t.Errorf("life %d: Unordered = %v, want %v", i, s.Unordered(), life.want)
+		}
+		if err := s.Close(life.clean); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -21,6 +21,7 @@ type Store struct {
 	created   bool
 	recovered bool
 	changed   []string
+	unordered bool
 
 	dir    string
 	logger *zap.Logger
@@ -152,6 +153,12 @@ func (s *Store) Created() bool { return s.created }
 // those accepted by an earlier one with no clean stop since. Where Recovered
 // is true, all their keys are quarantined, with or without a record.
 func (s *Store) Changed() []string { return append([]string(nil), s.changed...) }
+
+// Unordered reports whether writes of which no record tells may pass in this
+// life, or might have in one since the last clean stop. Where Recovered is
+// true, every key is quarantined then, with or without a record, whatever its
+// record says.
+func (s *Store) Unordered() bool { return s.unordered }
 
 // Keys returns how many keys have a record, without counting them.
 func (s *Store) Keys() int64 { return s.keys.Load() }
