@@ -244,10 +244,6 @@ rules:
 	{"narrow methods without a key", strings.Replace(good, `key: "{path}"`, "methods: [PUT]", 1), []string{
 		`f.yaml:4:5: rules[0].key: is missing (what the path names, as in account:{id}; or token: none)`,
 	}},
-	{"not built", "fencing: {token: optional, mode: observe}\n" + good, []string{
-		`f.yaml:1:18: fencing.token: optional is not built yet in this version (required or none)`,
-		`f.yaml:1:34: fencing.mode: observe is not built yet in this version (enforce)`,
-	}},
 	{"null name", "~: 1\n[x]: 2\n" + good, []string{
 		`f.yaml:2:4: found an invalid key for this map (valid YAML)`,
 	}},

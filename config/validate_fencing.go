@@ -15,12 +15,6 @@ func (v *validator) fencing(path string, f Fencing, sets func(name string) bool)
 	if sets("drain_timeout") {
 		v.duration(at("drain_timeout"), f.DrainTimeout)
 	}
-	if sets("token") && f.Token == TokenOptional {
-		v.fail(at("token"), "optional is not built yet in this version", "required or none")
-	}
-	if sets("mode") && f.Mode == Observe {
-		v.fail(at("mode"), "observe is not built yet in this version", "enforce")
-	}
 	if sets("holder_header") && f.HolderHeader != "" {
 		v.header(at("holder_header"), f.HolderHeader, holderHeader)
 	}

@@ -51,13 +51,12 @@ func (x *exchange) readAhead() error {
 	switch {
 	case errors.Is(err, io.EOF):
 		x.body.reader = bytes.NewReader(head)
-	case err != nil:
-		return err
-	default:
+		return nil
+	case err == nil || errors.Is(err, errBuffers): // what observes goes on without more room
 		x.body.streaming = true
 		x.body.reader = io.MultiReader(bytes.NewReader(head), x.r.Body)
 	}
-	return nil
+	return err
 }
 
 // errBodyTooLarge refuses a request whose key is in a body that is not read as
@@ -67,7 +66,7 @@ var errBodyTooLarge = errors.New("the body names the resource, and is larger tha
 // readWhole reads the body of a request whose key is in it.
 func (x *exchange) readWhole() ([]byte, error) {
 	if x.r.ContentLength > x.h.MaxBodyBuffer {
-		return nil, errBodyTooLarge
+		return nil, errBodyTooLarge // nothing of it has been read
 	}
 	if err := x.readAhead(); err != nil {
 		return nil, err
@@ -97,7 +96,7 @@ func (x *exchange) read(size int64) ([]byte, error) {
 		if len(buf) == cap(buf) {
 			grown := min(size, max(firstRead, 2*int64(cap(buf))))
 			if !x.reserve(grown - int64(cap(buf))) {
-				return nil, errBuffers
+				return buf, errBuffers
 			}
 			buf = append(make([]byte, 0, grown), buf...)
 		}

@@ -8,23 +8,23 @@ import (
 	"github.com/fenceproxy/fenceproxy/tokenstore"
 )
 
-// claims puts keys and tokens together. Where the body names a resource, it is
-// read before the keys are known.
-func (x *exchange) claims(match *route.Match) ([]gate.Claim, error) {
+// readKeys takes the keys from the request: from its body too, where that
+// names a resource.
+func (x *exchange) readKeys(match *route.Match) (err error) {
 	var body []byte
 	if x.h.Table.NeedsBody(match) {
-		var err error
 		if body, err = x.readWhole(); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	keys, err := x.h.Table.Keys(match, x.r, body)
-	if err != nil {
-		return nil, err
-	}
-	x.keys = keys
-	claims := make([]gate.Claim, 0, len(keys))
-	for i, key := range keys {
+	x.keys, err = x.h.Table.Keys(match, x.r, body)
+	return err
+}
+
+// claims puts keys and tokens together.
+func (x *exchange) claims() ([]gate.Claim, error) {
+	claims := make([]gate.Claim, 0, len(x.keys))
+	for i, key := range x.keys {
 		c := x.claim(key, &x.tokens[i])
 		at := indexKey(claims, key)
 		switch {
@@ -38,6 +38,9 @@ func (x *exchange) claims(match *route.Match) ([]gate.Claim, error) {
 }
 
 func (x *exchange) claim(key tokenstore.Key, t *token) gate.Claim {
+	if t.missing {
+		return gate.Claim{Key: key, Unordered: true}
+	}
 	return gate.Claim{
 		Key: key, Token: t.value, Holder: x.holder, Suspect: x.rule.Suspect, MaxJump: x.rule.MaxJump,
 	}
@@ -50,7 +53,7 @@ func (x *exchange) plausible() error {
 	}
 	for i := range x.tokens {
 		// The bound says nothing of the epoch, which is the operator's.
-		if t := &x.tokens[i]; (tokenstore.Token{Major: x.rule.MaxToken.Major, Minor: x.rule.MaxToken.Minor}).Less(tokenstore.Token{Major: t.value.Major, Minor: t.value.Minor}) {
+		if t := &x.tokens[i]; !t.missing && (tokenstore.Token{Major: x.rule.MaxToken.Major, Minor: x.rule.MaxToken.Minor}).Less(tokenstore.Token{Major: t.value.Major, Minor: t.value.Minor}) {
 			return fmt.Errorf("%w: %s is %s", errTokenImplausible, t.header, t.text)
 		}
 	}

@@ -27,6 +27,7 @@ type exchange struct {
 	holder  string
 	keys    []tokenstore.Key // in the tokens' order
 	body    body
+	seen    sighting // where the rule only observes
 	ticket  gate.Ticket
 	holds   bool      // the ticket is in flight
 	settled bool      // the ticket has had its word
@@ -45,6 +46,10 @@ const (
 	decisionAdmitted = "admitted" // it passed the fence
 	decisionLeft     = "client-left"
 	decisionBadBody  = "bad-body" // its framing is broken
+
+	decisionTokenless   = "admitted-without-token" // with token: optional
+	decisionWouldReject = "would-reject-"          // and the problem's name, with mode: observe
+	decisionWouldWait   = "would-wait"             // the same
 )
 
 // noRule is the rule label of what no rule covers.
@@ -85,7 +90,7 @@ func (x *exchange) finish() {
 	case x.lost != "":
 		level = zapcore.WarnLevel // its key is held up until the settle time is over
 	case x.decision == decisionLeft:
-	case x.cause != nil || x.h.AccessLog:
+	case x.cause != nil || x.seen.refusal != nil || x.seen.waits || x.h.AccessLog:
 		level = zapcore.InfoLevel
 	}
 	entry := x.h.Log.Check(level, "request")
@@ -103,6 +108,9 @@ func (x *exchange) finish() {
 	}
 	if x.lost != "" {
 		fields = append(fields, zap.String("unsettled", x.lost))
+	}
+	if x.seen.cause != nil {
+		fields = append(fields, zap.NamedError("would_reject", x.seen.cause))
 	}
 	if x.cause != nil {
 		fields = append(fields, zap.Error(x.cause))

@@ -19,6 +19,11 @@ type Foresight struct {
 	// Problem is what it gets whatever the store says; nil where that depends
 	// on the highest token.
 	Problem *wire.Problem
+	// Observed says that its rule only observes: it is forwarded all the same,
+	// and Problem only told in Fencing-Result.
+	Observed bool
+	// Tokenless says that it passes without a token.
+	Tokenless bool
 }
 
 // Foresee takes a request through everything that comes before the gate. It
@@ -27,15 +32,16 @@ func (h *Handler) Foresee(r *http.Request) Foresight {
 	x := &exchange{h: h, w: nowhere{}, r: r}
 	defer x.release()
 	match, err := h.Table.Match(r)
+	past := x.looksPast(err)
 	if err == nil {
 		err = x.choose(match)
 	}
 	if err == nil && x.fenced {
-		if err = x.readTokens(); err == nil {
-			_, err = x.claims(&match)
-		}
+		err = x.foresee(&match)
 	}
-	f := Foresight{Fenced: x.fenced, Read: match.Read}
+	f := Foresight{Fenced: x.fenced || past, Read: match.Read}
+	f.Observed = past || x.fenced && x.rule.Observe && !errors.Is(err, errBadBody)
+	f.Tokenless = err == nil && x.fenced && x.tokenless()
 	if err != nil {
 		var refusal *route.Refusal
 		if errors.As(err, &refusal) && x.rule == nil && refusal.Rule >= 0 {
@@ -45,6 +51,17 @@ func (h *Handler) Foresee(r *http.Request) Foresight {
 	}
 	f.Rule = x.rule
 	return f
+}
+
+func (x *exchange) foresee(match *route.Match) error {
+	if err := x.readTokens(); err != nil {
+		return err
+	}
+	if err := x.readKeys(match); err != nil {
+		return err
+	}
+	_, err := x.claims()
+	return err
 }
 
 // nowhere is an answer that nobody gets.

@@ -27,12 +27,13 @@ func (x *exchange) forward(target string) {
 		// The client's leaving changes nothing from here on (rule 11); the
 		// response timeout bounds what follows.
 		ctx = context.WithoutCancel(ctx)
-		if (x.body.streaming || x.ticket.Waited().Total > 0) && clientGone(x.r) {
+		if !x.rule.Observe && (x.body.streaming || x.ticket.Waited().Total > 0) && clientGone(x.r) {
 			x.settle("") // it left while it waited: never sent
 			x.refuse(gate.ErrLeft)
 			return
 		}
-	} else if x.body.reader == nil {
+	}
+	if x.body.reader == nil { // there is none, or it was not read ahead
 		x.passBody()
 	}
 

@@ -24,7 +24,9 @@ type Rule struct {
 	Headers         []string          // the fencing token's of each key, in canonical form and the Table's order
 	Format          tokenstore.Format // of the tokens
 	Epoch           uint64            // goes in front of every token
-	Fenced          bool              // token: required; false is token: none
+	Fenced          bool              // false is token: none
+	Optional        bool              // token: optional: a write without a token passes, as older than every token
+	Observe         bool              // mode: observe: nothing is refused and nothing waits; it is only said
 	HolderHeader    string            // who holds the token, in canonical form; "" for nobody asks
 	MaxToken        tokenstore.Token
 	HasMaxToken     bool          // a token above MaxToken is implausible
@@ -70,8 +72,12 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer x.finish()
 
 	match, err := h.Table.Match(r)
-	if err == nil {
+	switch {
+	case err == nil:
 		err = x.choose(match)
+	case x.looksPast(err):
+		x.lookPast(err)
+		err = nil
 	}
 	if err == nil && x.fenced {
 		err = x.admit(&match)
@@ -86,11 +92,17 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // admit takes a fenced request through tokens, keys and gate. After nil it is
 // in flight, or it is a read that may be sent.
 func (x *exchange) admit(match *route.Match) error {
+	if x.rule.Observe {
+		return x.observe(match)
+	}
 	ctx := x.r.Context()
 	if err := x.readTokens(); err != nil {
 		return err
 	}
-	claims, err := x.claims(match)
+	if err := x.readKeys(match); err != nil {
+		return err
+	}
+	claims, err := x.claims()
 	if err != nil {
 		return err
 	}

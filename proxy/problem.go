@@ -136,6 +136,8 @@ func (x *exchange) stale(err *gate.StaleError) *wire.Problem {
 func (x *exchange) undeliverable(err *upstream.Error) *wire.Problem {
 	sent := err.Outcome.Fate != upstream.NotSent
 	switch {
+	case errors.Is(err, upstream.ErrCut) && x.ticket.Stale() == nil:
+		return x.cutUnordered(sent)
 	case errors.Is(err, upstream.ErrCut):
 		p := wire.NewProblem(wire.StaleToken, "a higher token overtook this one while it was uploaded, and the upload was cut; your lease is over: stop, and take it again before you write")
 		if sent {
@@ -156,6 +158,17 @@ func (x *exchange) undeliverable(err *upstream.Error) *wire.Problem {
 	if err.Outcome.Reason == upstream.ReasonTimeout {
 		p.Status = 504
 	}
+	p.Forwarded = wire.ForwardedUnknown
+	return p
+}
+
+// cutUnordered says what is known of an upload without a token that counts,
+// which was cut because a fenced write waits for it.
+func (x *exchange) cutUnordered(sent bool) *wire.Problem {
+	if !sent {
+		return wire.NewProblem(wire.UpstreamUnreachable, "a write with a fencing token waits for this one, which was cut before any of it was sent: try again")
+	}
+	p := wire.NewProblem(wire.OutcomeUnknown, "a write with a fencing token waits for this one, whose upload was cut: it may have been applied in part; look before you repeat it")
 	p.Forwarded = wire.ForwardedUnknown
 	return p
 }

@@ -58,7 +58,7 @@ func (x *exchange) undelivered(err error) {
 		if p.Name() == wire.StaleToken {
 			x.say(wire.ResultRejected(p.Name()), p.Forwarded)
 		} else {
-			x.say(wire.ResultAdmitted, p.Forwarded)
+			x.say(x.result(), p.Forwarded)
 		}
 	}
 	if hop.Outcome.Fate == upstream.Unsettled {

@@ -101,8 +101,8 @@ func (x *exchange) relayHead(a *upstream.Answer) {
 		h.Set("Connection", "close")
 	}
 	if x.fenced {
-		x.decision = decisionAdmitted
-		x.say(wire.ResultAdmitted, wire.ForwardedYes)
+		x.decision = x.admittedAs()
+		x.say(x.result(), wire.ForwardedYes)
 	}
 	x.w.WriteHeader(a.Status)
 }

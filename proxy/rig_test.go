@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -128,7 +129,8 @@ func (r *rig) proxy(target string, change func(o *Options, rules []Rule)) {
 	if o.Table, err = route.New(routes, route.Options{Headers: []string{"X-Fencing-Token"}}); err != nil {
 		r.Fatal(err)
 	}
-	if r.gate, err = gate.New(r.store, gate.Options{Settle: testSettle, MaxWaitingPerKey: 3}); err != nil {
+	if r.gate, err = gate.New(r.store, gate.Options{Settle: testSettle, MaxWaitingPerKey: 3,
+		Unordered: slices.ContainsFunc(rules, func(r Rule) bool { return r.Optional || r.Observe })}); err != nil {
 		r.Fatal(err)
 	}
 	o.Gate = r.gate

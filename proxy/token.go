@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/fenceproxy/fenceproxy/tokenstore"
@@ -25,21 +26,29 @@ const maxHolder = 256
 
 // token is one fencing token as it came.
 type token struct {
-	header string
-	text   string // as the client wrote it
-	value  tokenstore.Token
+	header  string
+	text    string // as the client wrote it
+	value   tokenstore.Token
+	missing bool // there is none, and none has to be
 }
 
 // readTokens takes the tokens of all keys, and the holder, from their headers:
-// first it looks whether they are there, then at their form.
+// first it looks whether they are there, then at their form. Whatever its
+// error, there is one in x.tokens for each key.
 func (x *exchange) readTokens() error {
-	x.tokens = x.tokens[:0]
+	var absent string
 	for _, name := range x.rule.Headers {
 		text, n := single(x.r.Header, name)
-		if n == 0 {
-			return fmt.Errorf("%w: send the token of your lease in %s", errTokenRequired, name)
+		if n == 0 && absent == "" {
+			absent = name
 		}
-		x.tokens = append(x.tokens, token{header: name, text: text})
+		x.tokens = append(x.tokens, token{header: name, text: text, missing: n == 0})
+	}
+	switch {
+	case absent != "" && !x.rule.Optional:
+		return fmt.Errorf("%w: send the token of your lease in %s", errTokenRequired, absent)
+	case x.tokenless():
+		return nil // whose it is, nobody asks
 	}
 	if name := x.rule.HolderHeader; name != "" {
 		text, n := single(x.r.Header, name)
@@ -55,11 +64,18 @@ func (x *exchange) readTokens() error {
 		x.holder = text
 	}
 	for i := range x.tokens {
-		if err := x.parse(&x.tokens[i]); err != nil {
-			return err
+		if t := &x.tokens[i]; !t.missing {
+			if err := x.parse(t); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
+}
+
+// tokenless reports whether the request carries none of its rule's tokens.
+func (x *exchange) tokenless() bool {
+	return !slices.ContainsFunc(x.tokens, func(t token) bool { return !t.missing })
 }
 
 // parse reads the token byte for byte: exactly one line with exactly one

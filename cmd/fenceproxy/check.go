@@ -36,6 +36,11 @@ func lint(cfg *config.Config, p planned, report *config.Report) {
 	if report.Err() != nil {
 		return // it looks at rules that are right as they stand
 	}
+	for i := range p.rules {
+		if p.rules[i].Observe && cfg.UnmatchedWrites != config.Forward {
+			report.Warn(cfg.Errorf(cfg.Setting(i, "mode"), "rule %s observes, but writes that no rule covers, and other spellings of its paths, are refused all the same: set unmatched_writes: forward as long as nothing is to be refused", p.rules[i].Name))
+		}
+	}
 	for _, w := range route.Lint(p.routes) {
 		report.Warn(cfg.Errorf(fmt.Sprintf("rules[%d].%s", w.Rule, w.Setting), "%s", w.Msg))
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/fenceproxy/fenceproxy/config"
 	"github.com/fenceproxy/fenceproxy/proxy"
 	"github.com/fenceproxy/fenceproxy/proxy/route"
+	"github.com/fenceproxy/fenceproxy/proxy/wire"
 )
 
 func newExplain() *cobra.Command {
@@ -140,10 +141,17 @@ func explain(out io.Writer, request string, cfg *config.Config, e route.Explanat
 // outcome is what the request would get, in one line.
 func outcome(f proxy.Foresight) string {
 	switch {
+	case f.Problem != nil && f.Observed:
+		return fmt.Sprintf("the upstream's answer, with Fencing-Result: %s, since the rule observes; enforced: %d %s: %s",
+			wire.ResultWouldReject(f.Problem.Name()), f.Problem.Status, f.Problem.Name(), f.Problem.Detail)
 	case f.Problem != nil:
 		return fmt.Sprintf("%d %s: %s", f.Problem.Status, f.Problem.Name(), f.Problem.Detail)
 	case !f.Fenced:
 		return "the upstream's answer: no fence touches it"
+	case f.Tokenless:
+		return "the upstream's answer: without a token it counts as older than every token, so that writes with one wait for it"
+	case f.Observed:
+		return "the upstream's answer at once, since the rule observes: Fencing-Result says would-reject;reason=stale-token if a higher token is on record, would-wait if older writes are not over, else admitted"
 	case f.Read:
 		return "409 stale-token if a higher token is on record, else the upstream's answer once older writes are over; it holds nothing itself"
 	}

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"slices"
 	"time"
 
 	"github.com/fenceproxy/fenceproxy/config"
@@ -53,6 +54,12 @@ func plan(cfg *config.Config, report *config.Report) planned {
 	return p
 }
 
+// unordered reports whether writes may pass a rule's fence of which no record
+// tells.
+func (p *planned) unordered() bool {
+	return slices.ContainsFunc(p.rules, func(r proxy.Rule) bool { return r.Optional || r.Observe })
+}
+
 // formats are the formats by their names in the configuration.
 var formats = map[config.Format]tokenstore.Format{
 	config.Decimal: tokenstore.Decimal, config.Hex: tokenstore.Hex, config.Composite: tokenstore.Composite,
@@ -79,6 +86,8 @@ func planRule(cfg *config.Config, report *config.Report, i int, policy config.Po
 		DrainTimeout: policy.DrainTimeout, ResponseTimeout: policy.ResponseTimeout,
 		Settle: policy.Settle, DiscloseHighest: policy.DiscloseHighest,
 	}
+	r.Optional = r.Fenced && policy.Token == config.TokenOptional
+	r.Observe = r.Fenced && policy.Mode == config.Observe
 	if !r.Fenced {
 		return r
 	}
@@ -132,6 +141,7 @@ func planComparable(cfg *config.Config, report *config.Report) {
 		format config.Format
 		epoch  uint64
 		rule   string
+		policy config.Policy
 	}
 	orders := map[string]order{}
 	for i := range cfg.Rules {
@@ -141,7 +151,7 @@ func planComparable(cfg *config.Config, report *config.Report) {
 				report.Add(cfg.Errorf(keySetting(cfg, i, j), "the key is in the body, of which limits.max_body_buffer lets nothing be read; raise it"))
 			}
 			words := anyPart.ReplaceAllLiteralString(k.Template, "{}")
-			now := order{policy.Format, policy.Epoch, cfg.Rules[i].Name}
+			now := order{policy.Format, policy.Epoch, cfg.Rules[i].Name, policy}
 			before, ok := orders[words]
 			if !ok {
 				orders[words] = now
@@ -150,8 +160,26 @@ func planComparable(cfg *config.Config, report *config.Report) {
 			if before.format != now.format || before.epoch != now.epoch {
 				report.Add(cfg.Errorf(keySetting(cfg, i, j), "the key %s can be the same as one of rule %s, whose tokens have another format or epoch; tokens of one key must be comparable: give both rules the same, or the keys other words", k.Template, before.rule))
 			}
+			if one, other := laxity(before.policy), laxity(policy); one != other {
+				lax, strict := before.rule, now.rule
+				if one < other {
+					lax, strict = strict, lax
+				}
+				report.Warn(cfg.Errorf(keySetting(cfg, i, j), "the key %s can be the same in the rules %s and %s: %s lets through to the same resource what %s refuses", k.Template, before.rule, now.rule, lax, strict))
+			}
 		}
 	}
+}
+
+// laxity grows with what a policy lets through.
+func laxity(p config.Policy) int {
+	switch {
+	case p.Mode == config.Observe:
+		return 2
+	case p.Token == config.TokenOptional:
+		return 1
+	}
+	return 0
 }
 
 // planHost refuses a key made of a host that the upstream never sees: its

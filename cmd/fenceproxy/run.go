@@ -43,6 +43,8 @@ type openStore struct {
 	failed  <-chan struct{} // nil for a store that cannot fail for good
 	err     func() error
 	changed []string
+
+	unordered bool // writes may pass, or might have before a crash, that no record tells of
 }
 
 // run serves until a signal comes, the store fails, or a listener breaks.
@@ -84,7 +86,7 @@ func start(cfg *config.Config, p planned, log *zap.Logger) (_ *service, err erro
 		return nil, err
 	}
 	s.gate, err = gate.New(s.store, gate.Options{
-		Settle:     longestSettle(cfg),
+		Settle: longestSettle(cfg), Unordered: s.store.unordered,
 		MaxWaiting: cfg.Limits.MaxWaiting, MaxWaitingPerKey: cfg.Limits.MaxWaitingPerKey,
 	})
 	if err != nil {
@@ -255,10 +257,10 @@ func open(cfg *config.Config, p planned, log *zap.Logger) (openStore, error) {
 	if cfg.Store.Memory != nil {
 		log.Warn("store.memory forgets every token at exit: it is for trying out")
 		m := memory.New()
-		return openStore{Store: m, keys: m.Keys}, nil
+		return openStore{Store: m, keys: m.Keys, unordered: p.unordered()}, nil
 	}
 	e := cfg.Store.Embedded
-	s, err := embedded.Open(embedded.Options{Path: e.Path, Create: e.Create, Rules: p.fingerprints, Epochs: p.epochs, AcceptChanged: cfg.Store.AcceptChangedRules, Logger: log})
+	s, err := embedded.Open(embedded.Options{Path: e.Path, Create: e.Create, Rules: p.fingerprints, Epochs: p.epochs, AcceptChanged: cfg.Store.AcceptChangedRules, Unordered: p.unordered(), Logger: log})
 	if err != nil {
 		code := exitFailed
 		changed, epoch := (*tokenstore.ChangedRulesError)(nil), (*tokenstore.EpochError)(nil)
@@ -267,7 +269,7 @@ func open(cfg *config.Config, p planned, log *zap.Logger) (openStore, error) {
 		}
 		return openStore{}, &exitError{code, fmt.Errorf("store.embedded: %w", err)}
 	}
-	return openStore{Store: s, keys: s.Keys, failed: s.Failed(), err: s.Err, changed: s.Changed()}, nil
+	return openStore{Store: s, keys: s.Keys, failed: s.Failed(), err: s.Err, changed: s.Changed(), unordered: s.Unordered()}, nil
 }
 
 // longestSettle is how long a write of before a crash may still be applied.

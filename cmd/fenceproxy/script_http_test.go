@@ -114,5 +114,9 @@ func ask(req *http.Request) (string, error) {
 			return "", err
 		}
 	}
-	return strings.TrimSpace(fmt.Sprint(resp.StatusCode, " ", strings.TrimPrefix(problem.Type, "urn:fenceproxy:problem:"))), nil
+	word := strings.TrimPrefix(problem.Type, "urn:fenceproxy:problem:")
+	if result := resp.Header.Get("Fencing-Result"); strings.HasPrefix(result, "would-") {
+		word = result
+	}
+	return strings.TrimSpace(fmt.Sprint(resp.StatusCode, " ", word)), nil
 }

@@ -23,6 +23,14 @@ const ResultAdmitted = "admitted"
 // ResultRejected is the result of a write that was refused, and why.
 func ResultRejected(n Name) string { return "rejected;reason=" + string(n) }
 
+// ResultWouldReject is the result of a write that only an observing rule has
+// let through, and why it would have been refused.
+func ResultWouldReject(n Name) string { return "would-reject;reason=" + string(n) }
+
+// ResultWouldWait is the result of a write that an observing rule did not
+// let wait for older ones.
+const ResultWouldWait = "would-wait"
+
 // Forwarded tells whether the upstream may have got a write.
 type Forwarded string
 

@@ -1,0 +1,58 @@
+package main
+
+const observeFile = "proxy/gate/observe.go"
+
+// unordered are the mutants of writes that have no token, or are only looked
+// on.
+func unordered() []mutant {
+	return []mutant{
+		one("unordered-ignored", "a fenced write does not wait for one without a token",
+			"proxy/gate/state.go", "\tcase s.older > 0 || before > 0:\n", "\tcase s.older > 0:\n",
+			gatePkg, "TestUnordered"),
+		one("unordered-stream", "a fenced write waits for those without a token that came later",
+			ticketFile, "\treturn c.before\n", "\treturn c.entry.unordered\n",
+			gatePkg, "TestUnorderedStream"),
+		one("unordered-order", "the end of a later one without a token counts for an earlier one",
+			ticketFile, "\t\treturn o.seq <= c.seq\n", "\t\treturn true\n",
+			gatePkg, "TestUnorderedAtRandom"),
+		one("unordered-L", "7: one without a token is not told that a fenced write waits",
+			enterFile, "\t\t\tt.overtake()\n", "",
+			gatePkg, "TestUnordered"),
+		one("unordered-cut", "a raise cuts one without a token that nobody waits for",
+			raiseFile, "c.Token.Less(token) && !c.Unordered && !c.ticket.looks", "c.Token.Less(token) && !c.ticket.looks",
+			gatePkg, "TestUnorderedStream"),
+		one("unordered-clear", "6: the record says clear although no record tells of all writes",
+			enterFile, "if !c.Suspect && !t.gate.opts.Unordered && ", "if !c.Suspect && ",
+			gatePkg, "TestUnorderedCrash"),
+		one("unordered-raise-clear", "6: a raise says clear although no record tells of all writes",
+			raiseFile, "!c.Suspect && !g.opts.Unordered && ", "!c.Suspect && ",
+			gatePkg, "TestUnorderedCrash"),
+		one("unordered-quarantine", "3: a key without a record does not wait for writes without a token of before the crash",
+			gateFile, "\tcase c.Suspect, g.opts.Unordered:\n", "\tcase c.Suspect:\n",
+			gatePkg, "TestUnorderedCrash"),
+		one("unordered-forgotten", "3: the store forgets that writes without a token may have been in flight",
+			"tokenstore/embedded/about.go", "\treturn true, putSealed(about, unorderedKey, unorderedValue)\n", "\treturn true, nil\n",
+			embeddedPkg, "TestUnordered"),
+		one("unordered-for-ever", "12: a clean stop does not end it",
+			"tokenstore/embedded/about.go", "\tif err := about.Delete(unorderedKey); err != nil {\n\t\treturn err\n\t}\n", "",
+			embeddedPkg, "TestUnordered"),
+		one("observe-alias", "a spelling that may reach an enforced resource passes under a rule that observes",
+			"proxy/observe.go", "x.h.ForwardUnmatched && !slices.ContainsFunc(", "x.h.ForwardUnmatched || !slices.ContainsFunc(",
+			proxyPkg, "TestObservedBesideEnforced"),
+		one("observe-unregistered", "what is looked on without a token holds up nobody",
+			"proxy/observe.go", "\treturn unordered(x.keys), nil\n", "\treturn unknown(), nil\n",
+			proxyPkg, "TestObservedHoldsUp"),
+		one("optional-cut", "7: an upload without a token holds a fenced write up",
+			"proxy/forward.go", "if x.holds && (x.body.streaming || x.body.length > oneWrite) {", "if x.holds && !x.tokenless() && (x.body.streaming || x.body.length > oneWrite) {",
+			proxyPkg, "TestOptionalUploadIsCut"),
+		one("observe-cuts", "what is looked on is cut by a raise",
+			raiseFile, " && !c.ticket.looks {", " {",
+			gatePkg, "TestObserve"),
+		one("observe-raises", "a refused token that is looked on raises the other keys",
+			observeFile, "\t\tif seen.Refusal != nil || v <= drain {\n", "\t\tif seen.Refusal != nil && v != raise || v <= drain {\n",
+			gatePkg, "TestObserveRefusals"),
+		one("observe-order", "a refused write that is looked on counts with its token",
+			observeFile, "t.claims[i].Unordered || seen.Refusal != nil", "t.claims[i].Unordered",
+			gatePkg, "TestObserveSeveral"),
+	}
+}
