@@ -28,8 +28,8 @@ type client struct {
 	ended chan struct{} // closed when it has ended
 }
 
-func (x *exchange) newClient() *client {
-	return &client{x: x, rc: http.NewResponseController(x.w), left: grace}
+func (x *exchange) newClient() client {
+	return client{x: x, rc: http.NewResponseController(x.w), left: grace}
 }
 
 // informational writes a 1xx head, which goes out at once.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/fenceproxy/fenceproxy/proxy/gate"
 	"github.com/fenceproxy/fenceproxy/proxy/route"
+	"github.com/fenceproxy/fenceproxy/proxy/upstream"
 	"github.com/fenceproxy/fenceproxy/proxy/wire"
 	"github.com/fenceproxy/fenceproxy/tokenstore"
 )
@@ -31,7 +32,8 @@ type exchange struct {
 	ticket  gate.Ticket
 	holds   bool      // the ticket is in flight
 	settled bool      // the ticket has had its word
-	client  *client   // who reads the answer
+	client  client    // who reads the answer
+	request upstream.Request
 	sent    time.Time // when the upstream's turn began
 
 	decision string // what became of it, for the metrics and the log
@@ -151,6 +153,16 @@ func (x *exchange) settle(lost string) {
 // say puts the two headers of the fence into the answer.
 func (x *exchange) say(result string, f wire.Forwarded) {
 	h := x.w.Header()
+	if result == wire.ResultAdmitted && f == wire.ForwardedYes { // nearly always
+		h[wire.HeaderResult], h[wire.HeaderForwarded] = sayAdmitted, sayYes
+		return
+	}
 	h[wire.HeaderResult] = []string{result}
 	h[wire.HeaderForwarded] = []string{string(f)}
 }
+
+// Values of headers that are never changed in place.
+var (
+	sayAdmitted = []string{wire.ResultAdmitted}
+	sayYes      = []string{string(wire.ForwardedYes)}
+)

@@ -26,7 +26,7 @@ func (x *exchange) forward(target string) {
 		defer x.settle("abandoned")
 		// The client's leaving changes nothing from here on (rule 11); the
 		// response timeout bounds what follows.
-		ctx = context.WithoutCancel(ctx)
+		ctx = context.Background()
 		if !x.rule.Observe && (x.body.streaming || x.ticket.Waited().Total > 0) && clientGone(x.r) {
 			x.settle("") // it left while it waited: never sent
 			x.refuse(gate.ErrLeft)
@@ -41,7 +41,8 @@ func (x *exchange) forward(target string) {
 	x.sent = time.Now()
 	x.client = x.newClient()
 	defer x.client.close()
-	answer, err := x.h.Upstream.Send(ctx, x.request(target))
+	x.prepare(target)
+	answer, err := x.h.Upstream.Send(ctx, &x.request)
 	if err != nil {
 		x.undelivered(err)
 		return
@@ -50,9 +51,10 @@ func (x *exchange) forward(target string) {
 	x.relay(answer)
 }
 
-// request is what is sent: as the client sent it, with one token header.
-func (x *exchange) request(target string) *upstream.Request {
-	r := &upstream.Request{
+// prepare makes what is sent: as the client sent it, with one token header.
+func (x *exchange) prepare(target string) {
+	r := &x.request
+	*r = upstream.Request{
 		Method: x.r.Method, Target: target, Host: x.r.Host, Header: x.r.Header,
 		RemoteAddr: x.r.RemoteAddr, Scheme: "http",
 		Body: x.body.reader, Length: x.body.length,
@@ -82,7 +84,6 @@ func (x *exchange) request(target string) *upstream.Request {
 	if x.holds && (x.body.streaming || x.body.length > oneWrite) {
 		r.Cut = x.ticket.Overtaken() // L1
 	}
-	return r
 }
 
 // trailer is what the upstream gets of the client's trailers.

@@ -107,20 +107,19 @@ func (x *exchange) admit(match *route.Match) error {
 		return err
 	}
 	// A token that is stale already is refused before its body is read.
-	if err := x.h.Gate.Check(ctx, claims, x.rule.DrainTimeout); err != nil {
+	if err := x.h.Gate.Check(ctx, claims, x.rule.DrainTimeout, &x.ticket); err != nil {
 		return err
 	}
 	// The body comes before the gate: a slow client holds no key.
 	if err := x.readAhead(); err != nil {
 		return err
 	}
-	ctx, stop := x.watchClient(ctx)
-	defer stop()
 	err = x.h.Gate.Enter(ctx, gate.Request{
 		Claims:       claims,
 		DrainTimeout: x.rule.DrainTimeout,
 		Settle:       x.rule.Settle,
 		Since:        x.start,
+		Watch:        x.watchClient,
 		Read:         match.Read,
 	}, &x.ticket)
 	x.holds = err == nil && !match.Read

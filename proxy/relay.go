@@ -16,7 +16,7 @@ var buffers = sync.Pool{New: func() any { b := make([]byte, 32<<10); return &b }
 // the answer is whole: before the last of it is written, since a client that
 // reads slowly must not hold its key (L2).
 func (x *exchange) relay(a *upstream.Answer) {
-	out := x.client
+	out := &x.client
 	x.relayHead(a)
 	buf := buffers.Get().(*[]byte)
 	defer buffers.Put(buf)

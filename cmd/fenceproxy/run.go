@@ -50,6 +50,7 @@ type openStore struct {
 // run serves until a signal comes, the store fails, or a listener breaks.
 func run(cfg *config.Config, p planned, log *zap.Logger, signals <-chan os.Signal) error {
 	defer func() { _ = log.Sync() }()
+	carryBallast()
 	s, err := start(cfg, p, log)
 	if err != nil {
 		return err

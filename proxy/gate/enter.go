@@ -23,6 +23,10 @@ type Request struct {
 	Settle time.Duration
 	// Since is when the request came, as Status tells it.
 	Since time.Time
+	// Watch, when not nil, is called once the write has to wait: the context
+	// that it returns ends when the client leaves, and stop is called when the
+	// wait is over.
+	Watch func(context.Context) (_ context.Context, stop func())
 	// Read says that the request writes nothing: it is checked, raises and
 	// drains like a write, and holds nothing once it is admitted.
 	Read bool
@@ -46,6 +50,11 @@ func (g *Gate) Enter(ctx context.Context, r Request, t *Ticket) error {
 		return nil
 	}
 	t.unlock()
+	if r.Watch != nil {
+		var stop func()
+		ctx, stop = r.Watch(ctx)
+		defer stop()
+	}
 	return g.enterSlowly(ctx, r.DrainTimeout, t)
 }
 

@@ -18,10 +18,10 @@ func TestStaleIsRefusedForEver(t *testing.T) {
 	inTime(t, func(r *rig) {
 		r.start("w2", 2).mustBeSent().answer()
 		r.start("w1", 1).mustBeStale(false)
-		if err := r.gate.Check(r.Context(), []Claim{on("k", 1)}, time.Minute); err == nil {
+		if err := r.gate.Check(r.Context(), []Claim{on("k", 1)}, time.Minute, new(Ticket)); err == nil {
 			t.Error("Check lets a stale token pass")
 		}
-		if err := r.gate.Check(r.Context(), []Claim{on("k", 2)}, time.Minute); err != nil {
+		if err := r.gate.Check(r.Context(), []Claim{on("k", 2)}, time.Minute, new(Ticket)); err != nil {
 			t.Errorf("Check refuses the highest token: %v", err)
 		}
 		r.crash()
@@ -118,7 +118,7 @@ func TestLoadFails(t *testing.T) {
 	inTime(t, func(r *rig) {
 		r.disk.break_(errDisk)
 		r.start("w1", 1).mustFail(tokenstore.ErrUnavailable)
-		if err := r.gate.Check(r.Context(), []Claim{on("k", 1)}, time.Minute); !errors.Is(err, tokenstore.ErrUnavailable) {
+		if err := r.gate.Check(r.Context(), []Claim{on("k", 1)}, time.Minute, new(Ticket)); !errors.Is(err, tokenstore.ErrUnavailable) {
 			t.Errorf("Check: %v", err)
 		}
 		r.disk.break_(nil)
@@ -230,7 +230,7 @@ func TestLateClear(t *testing.T) {
 		after(time.Second)
 		w7.mustFail(tokenstore.ErrUnavailable)
 		for i := range 3 * shards * restingKeys {
-			_ = r.gate.Check(r.Context(), []Claim{on(fmt.Sprint(i), 1)}, time.Minute)
+			_ = r.gate.Check(r.Context(), []Claim{on(fmt.Sprint(i), 1)}, time.Minute, new(Ticket))
 		}
 		w5 := r.startOn("w5 again", time.Second, on("k", 5))
 		release()

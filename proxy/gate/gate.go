@@ -87,9 +87,8 @@ func New(store tokenstore.Store, o Options) (*Gate, error) {
 // is implausible, stale or a collision by what is on disk, an error that wraps
 // tokenstore.ErrUnavailable when the store does not answer, and nil for
 // everything else. It admits nothing and raises nothing. It waits for the
-// store for patience at the most.
-func (g *Gate) Check(ctx context.Context, claims []Claim, patience time.Duration) error {
-	var t Ticket
+// store for patience at the most. t is memory only, which Enter may use again.
+func (g *Gate) Check(ctx context.Context, claims []Claim, patience time.Duration, t *Ticket) error {
 	t.prepare(g, &Request{Claims: claims})
 	t.lock()
 	t.attach()
@@ -107,7 +106,7 @@ func (g *Gate) Check(ctx context.Context, claims []Claim, patience time.Duration
 			return err
 		}
 		loading, cancel := context.WithTimeout(ctx, patience)
-		err = g.load(loading, &t)
+		err = g.load(loading, t)
 		cancel()
 		if err != nil {
 			return err

@@ -43,7 +43,7 @@ func TestHolder(t *testing.T) {
 		a.answer()
 		r.boot()
 		r.startOn("b later", time.Hour, held("B", 1)).mustCollide()
-		if err := r.gate.Check(r.Context(), []Claim{held("B", 1)}, time.Minute); err == nil {
+		if err := r.gate.Check(r.Context(), []Claim{held("B", 1)}, time.Minute, new(Ticket)); err == nil {
 			t.Error("Check lets a collision pass")
 		}
 		r.startOn("b with its own", time.Hour, held("B", 2)).mustBeSent().answer()
@@ -104,7 +104,7 @@ func TestRead(t *testing.T) {
 func TestImplausible(t *testing.T) {
 	inTime(t, func(r *rig) {
 		jump := func(n uint64) error {
-			return r.gate.Check(r.Context(), []Claim{{Key: "k", Token: tok(n), MaxJump: 10}}, time.Minute)
+			return r.gate.Check(r.Context(), []Claim{{Key: "k", Token: tok(n), MaxJump: 10}}, time.Minute, new(Ticket))
 		}
 		if err := jump(math.MaxUint64); err != nil {
 			t.Errorf("a key without a record may begin anywhere: %v", err)
@@ -116,7 +116,7 @@ func TestImplausible(t *testing.T) {
 				t.Errorf("%d after 5: %v", n, err)
 			}
 		}
-		if err := r.gate.Check(r.Context(), []Claim{{Key: "k", Token: tokenstore.Token{Epoch: 1, Major: 100}, MaxJump: 10}}, time.Minute); err != nil {
+		if err := r.gate.Check(r.Context(), []Claim{{Key: "k", Token: tokenstore.Token{Epoch: 1, Major: 100}, MaxJump: 10}}, time.Minute, new(Ticket)); err != nil {
 			t.Errorf("a higher epoch may begin anywhere: %v", err)
 		}
 	})

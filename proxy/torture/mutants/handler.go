@@ -8,7 +8,7 @@ const proxyPkg = "./proxy"
 func handler() []mutant {
 	return []mutant{
 		one("I", "11: the client's leaving ends an admitted write",
-			"proxy/forward.go", "\t\tctx = context.WithoutCancel(ctx)\n", "\t\t_ = context.WithoutCancel\n",
+			"proxy/forward.go", "\t\tctx = context.Background()\n", "\t\t_ = context.WithoutCancel\n",
 			proxyPkg, "TestStoryI"),
 		one("L1", "7: an overtaken upload is not cut",
 			"proxy/forward.go", "\t\tr.Cut = x.ticket.Overtaken() // L1\n", "\t\tr.Cut = nil\n",
@@ -17,7 +17,7 @@ func handler() []mutant {
 			"proxy/forward.go", "\t\tdefer x.settle(\"abandoned\")\n", "\t\tdefer x.settle(\"\")\n",
 			proxyPkg, "TestPanicLeavesUnsettled"),
 		one("body-first", "4: a stale write's body is read before it is refused",
-			"proxy/handler.go", "\tif err := x.h.Gate.Check(ctx, claims, x.rule.DrainTimeout); err != nil {\n", "\tif err := error(nil); err != nil {\n",
+			"proxy/handler.go", "\tif err := x.h.Gate.Check(ctx, claims, x.rule.DrainTimeout, &x.ticket); err != nil {\n", "\tif err := error(nil); err != nil {\n",
 			proxyPkg, "TestStaleUploadsNothing"),
 		{name: "L2", rule: "7: an overtaken answer waits for its slow reader", pkg: proxyPkg, test: "TestStoryL2", hangs: 20 * time.Second, edits: []edit{
 			{"proxy/client.go", "\t\t_ = c.rc.SetWriteDeadline(start.Add(c.left))\n", ""},
