@@ -69,10 +69,11 @@ func (a address) overlaps(b address) bool {
 // parseURL reads the upstream's URL.
 func parseURL(s string) (address, *wrong) {
 	const right = "as in http://127.0.0.1:9000"
-	for _, scheme := range []string{"https:", "h2c:", "unix:"} {
-		if len(s) >= len(scheme) && strings.EqualFold(s[:len(scheme)], scheme) {
-			return address{}, &wrong{"an upstream over " + strings.TrimSuffix(scheme, ":") + notBuilt, "an http URL"}
-		}
+	if path, ok := Socket(s); ok {
+		return address{}, checkSocket(path)
+	}
+	if scheme := "h2c:"; len(s) >= len(scheme) && strings.EqualFold(s[:len(scheme)], scheme) {
+		return address{}, &wrong{"an upstream over " + strings.TrimSuffix(scheme, ":") + notBuilt, "an http URL"}
 	}
 	if strings.Contains(s, "@") {
 		// It may be a password: it is not shown.
@@ -80,16 +81,19 @@ func parseURL(s string) (address, *wrong) {
 	}
 	u, err := url.Parse(s)
 	switch {
-	case err != nil || u.Opaque != "" && u.Scheme == "http":
+	case err != nil || u.Opaque != "" && isHTTP(u):
 		return address{}, &wrong{quote(s) + " is not a URL", right}
-	case u.Scheme != "http":
-		return address{}, &wrong{quote(s) + " is not an http URL", right}
+	case !isHTTP(u):
+		return address{}, &wrong{quote(s) + " is not an http or https URL", right}
 	case u.RawQuery != "" || u.ForceQuery || strings.Contains(s, "#"):
 		return address{}, &wrong{quote(s) + " has a query or a fragment", right}
 	case u.Hostname() == "":
 		return address{}, &wrong{quote(s) + " has no host", right}
 	}
 	port := "80"
+	if u.Scheme == "https" {
+		port = "443"
+	}
 	if u.Port() != "" || strings.HasSuffix(u.Host, ":") {
 		port = u.Port()
 	}
@@ -105,6 +109,8 @@ func parseURL(s string) (address, *wrong) {
 	}
 	return address{u.Hostname(), int(n)}, nil
 }
+
+func isHTTP(u *url.URL) bool { return u.Scheme == "http" || u.Scheme == "https" }
 
 var pathText = regexp.MustCompile(`^(/[A-Za-z0-9._~!$&'()*+,=:@-]+)*$`)
 

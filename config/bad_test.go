@@ -110,9 +110,9 @@ var badFiles = []struct {
 		`f.yaml:2:63: fencing.reads: "fenced" is not known (did you mean fence? pass or fence)`,
 		`f.yaml:3:19: unmatched_writes: "allow" is not known (reject or forward)`,
 	}},
-	{"not built", `listen: {tls: {cert_file: a}, socket_mode: "0660", trusted_proxies: [], address: "unix:/run/x.sock"}
+	{"not built", `listen: {tls: {cert_file: a}, socket_mode: "0660", address: "unix:/run/x.sock"}
 store: {etcd: {}, session_ttl: 10s}
-upstream: {url: https://x, tls: {}}
+upstream: {url: "h2c://x"}
 admin: {token_file: a, tls: {}, hosts: []}
 rules:
   - {name: a, path: /a, key: a, websocket: true}
@@ -123,12 +123,10 @@ tracing: {}
 `, []string{
 		`f.yaml:1:10: listen.tls: is not built yet in this version (leave it out; clients come in over plain HTTP)`,
 		`f.yaml:1:31: listen.socket_mode: is not built yet in this version (leave it out; listen on host:port)`,
-		`f.yaml:1:52: listen.trusted_proxies: is not built yet in this version (leave it out; X-Forwarded-* of clients are not kept)`,
-		`f.yaml:1:82: listen.address: a unix socket is not built yet in this version (host:port, as in 127.0.0.1:8080)`,
+		`f.yaml:1:61: listen.address: a unix socket is not built yet in this version (host:port, as in 127.0.0.1:8080)`,
 		`f.yaml:2:9: store.etcd: is not built yet in this version (embedded or memory)`,
 		`f.yaml:2:19: store.session_ttl: is not built yet in this version (leave it out; it goes with a shared store)`,
-		`f.yaml:3:17: upstream.url: an upstream over https is not built yet in this version (an http URL)`,
-		`f.yaml:3:28: upstream.tls: is not built yet in this version (leave it out; use an http URL)`,
+		`f.yaml:3:17: upstream.url: an upstream over h2c is not built yet in this version (an http URL)`,
 		`f.yaml:4:9: admin.token_file: is not built yet in this version (leave it out; listen on a loopback address)`,
 		`f.yaml:4:24: admin.tls: is not built yet in this version (leave it out; listen on a loopback address)`,
 		`f.yaml:4:33: admin.hosts: is not built yet in this version (leave it out; ask for a loopback name)`,
@@ -137,6 +135,25 @@ tracing: {}
 		`f.yaml:8:1: audit: is not built yet in this version (leave it out)`,
 		`f.yaml:9:1: leases: is not built yet in this version (leave it out)`,
 		`f.yaml:10:1: tracing: is not built yet in this version (leave it out)`,
+	}},
+	{"upstream over TLS", `upstream:
+  url: http://a
+  tls: {ca_file: a, server_name: b}
+` + strings.Replace(good, "upstream: {url: http://127.0.0.1:9000}\n", "", 1), []string{
+		`f.yaml:3:18: upstream.tls.ca_file: is for an upstream over https, and upstream.url is none (leave it out, or an https URL)`,
+		`f.yaml:3:34: upstream.tls.server_name: is for an upstream over https, and upstream.url is none (leave it out, or an https URL)`,
+	}},
+	{"half a client certificate", `upstream: {url: "https://a", tls: {cert_file: a, server_name: "a b"}}
+` + strings.Replace(good, "upstream: {url: http://127.0.0.1:9000}\n", "", 1), []string{
+		`f.yaml:1:47: upstream.tls.cert_file: needs its key (key_file beside it)`,
+		`f.yaml:1:63: upstream.tls.server_name: "a b" is neither a name nor an IP address (a name in the upstream's certificate)`,
+	}},
+	{"trusted proxies", "listen: {trusted_proxies: [10.0.0.1/8, proxy.example, 0.0.0.0/0, \"fe80::1%eth0\", \"::ffff:10.0.0.0/104\"]}\n" + good, []string{
+		`f.yaml:1:28: listen.trusted_proxies[0]: "10.0.0.1/8" has bits behind its network (10.0.0.0/8, or 10.0.0.1 alone)`,
+		`f.yaml:1:40: listen.trusted_proxies[1]: "proxy.example" is neither an IP address nor a network (as in 10.0.0.0/8, 192.0.2.7 or fd00::/8)`,
+		`f.yaml:1:66: listen.trusted_proxies[3]: "fe80::1%eth0" is neither an IP address nor a network (as in 10.0.0.0/8, 192.0.2.7 or fd00::/8)`,
+		`f.yaml:1:82: listen.trusted_proxies[4]: "::ffff:10.0.0.0/104" is neither an IP address nor a network (as in 10.0.0.0/8, 192.0.2.7 or fd00::/8)`,
+		`warning: f.yaml:1:55: listen.trusted_proxies[2]: believes every client what it says of itself in X-Forwarded-* (the addresses of your proxies)`,
 	}},
 	{"nothing that is needed", "log: {}\n", []string{
 		`f.yaml:1:1: upstream.url: is missing (the service to protect, as in http://127.0.0.1:9000)`,

@@ -43,14 +43,19 @@ type Listen struct {
 	HeaderTimeout time.Duration `yaml:"header_timeout"`
 	// IdleTimeout is how long an idle connection is kept, 1ms to 24h.
 	IdleTimeout time.Duration `yaml:"idle_timeout"`
+	// TrustedProxies are the addresses and networks of clients whose Forwarded
+	// and X-Forwarded-* are kept; Trusted has them as prefixes.
+	TrustedProxies []string `yaml:"trusted_proxies"`
 }
 
 // Upstream is the service behind the proxy.
 type Upstream struct {
-	// URL is http://HOST[:PORT][/PATH], which url.Parse reads: no user, query
-	// or fragment. PATH has no dot segment and, unless it is "/", no slash at
-	// its end; it is put in front of every target.
+	// URL is http:// or https://HOST[:PORT][/PATH], which url.Parse reads: no
+	// user, query or fragment. PATH has no dot segment and, unless it is "/",
+	// no slash at its end; it is put in front of every target. Or it is the
+	// path of a unix socket, absolute and as it stands: see Socket.
 	URL string `yaml:"url"`
+	TLS TLS    `yaml:"tls"`
 	// PreserveHost forwards the client's Host instead of the URL's.
 	PreserveHost bool `yaml:"preserve_host"`
 	// ConnectTimeout is the time for making a connection, 1ms to 24h.
@@ -65,6 +70,19 @@ type Upstream struct {
 	// UnsettledStatuses are the final answers, 200 to 599, that do not prove
 	// a write is over (rule 10). May be empty.
 	UnsettledStatuses []int `yaml:"unsettled_statuses"`
+}
+
+// TLS is for an https upstream. It sets nothing for others.
+type TLS struct {
+	// CAFile has the authorities that the upstream's certificate has to come
+	// from; "" means the system's.
+	CAFile string `yaml:"ca_file"`
+	// CertFile and KeyFile are the client's certificate; both or none.
+	CertFile string `yaml:"cert_file"`
+	KeyFile  string `yaml:"key_file"`
+	// ServerName is the name in the upstream's certificate; "" means the URL's
+	// host.
+	ServerName string `yaml:"server_name"`
 }
 
 // Admin is the operator's listener.

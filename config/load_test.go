@@ -80,9 +80,10 @@ func wantSame(t *testing.T, got, want *Config) {
 
 func TestLoadEverySetting(t *testing.T) {
 	c := mustLoad(t, `
-listen: {address: ":80", header_timeout: 1s, idle_timeout: 2s}
+listen: {address: ":80", header_timeout: 1s, idle_timeout: 2s, trusted_proxies: [10.0.0.0/8, "::1"]}
 upstream:
-  url: HTTP://svc.example:81/base
+  url: HTTPS://svc.example:81/base
+  tls: {ca_file: ca.pem, cert_file: crt.pem, key_file: key.pem, server_name: api.example}
   preserve_host: false
   connect_timeout: 3s
   response_timeout: 4s
@@ -124,8 +125,8 @@ shutdown_timeout: 20s
 log: {level: debug, format: json, access: true}
 `, env())
 	want := Default()
-	want.Listen = Listen{":80", time.Second, 2 * time.Second}
-	want.Upstream = Upstream{"HTTP://svc.example:81/base", false, 3 * time.Second, 4 * time.Second, 5 * time.Second, []int{503}}
+	want.Listen = Listen{":80", time.Second, 2 * time.Second, []string{"10.0.0.0/8", "::1"}}
+	want.Upstream = Upstream{"HTTPS://svc.example:81/base", TLS{"ca.pem", "crt.pem", "key.pem", "api.example"}, false, 3 * time.Second, 4 * time.Second, 5 * time.Second, []int{503}}
 	want.Admin.Address = ""
 	want.Store.Embedded = &Embedded{"/data", false}
 	want.Fencing = Fencing{"X-Lock", Hex, 1<<64 - 1, TokenNone, Enforce, ReadsFence, 6 * time.Second, false, "X-Who", "0xFf", "10"}

@@ -47,6 +47,9 @@ func TestReferenceNamesEverySetting(t *testing.T) {
 	}
 	for path := range unbuilt {
 		name := path[strings.LastIndex(path, ".")+1:]
+		if slices.ContainsFunc(named, func(p string) bool { return strings.HasSuffix(p, "."+name) }) {
+			continue // stands elsewhere, and only the loader can tell which is which
+		}
 		if regexp.MustCompile(`(?m)^[# ]*` + name + `:`).MatchString(reference) {
 			t.Errorf("reference.yaml names %s, which is not built", path)
 		}

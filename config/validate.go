@@ -82,6 +82,7 @@ func (v *validator) listeners() {
 	l := v.cfg.Listen
 	v.duration("listen.header_timeout", l.HeaderTimeout)
 	v.duration("listen.idle_timeout", l.IdleTimeout)
+	v.trusted()
 	listen, err := parseAddress(l.Address)
 	if err != nil {
 		v.fail("listen.address", err.message, err.remedy)
@@ -110,6 +111,7 @@ func (v *validator) upstream() {
 	} else if listen, err := parseAddress(v.cfg.Listen.Address); err == nil && to.loopback() && to.overlaps(listen) {
 		v.fail("upstream.url", "is listen.address, the proxy itself", "the service to protect")
 	}
+	v.upstreamTLS()
 	v.duration("upstream.connect_timeout", u.ConnectTimeout)
 	v.duration("upstream.response_timeout", u.ResponseTimeout)
 	v.duration("upstream.settle", u.Settle)

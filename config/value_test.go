@@ -1,6 +1,8 @@
 package config
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 )
 
@@ -46,6 +48,7 @@ func TestAddresses(t *testing.T) {
 }
 
 func TestURLs(t *testing.T) {
+	long := strings.Repeat("x", longestSocket)
 	for in, want := range map[string]string{
 		"http://127.0.0.1:9000":   "",
 		"http://a":                "",
@@ -72,11 +75,21 @@ func TestURLs(t *testing.T) {
 		"http://a b":              `"http://a b" is not a URL`,
 		"http://1.2":              `the host of "http://1.2" is neither a name nor an IP address`,
 		"127.0.0.1:9000":          `"127.0.0.1:9000" is not a URL`,
-		"localhost:9000":          `"localhost:9000" is not an http URL`,
-		"ftp://a":                 `"ftp://a" is not an http URL`,
-		"https://a":               "an upstream over https is not built yet in this version",
+		"localhost:9000":          `"localhost:9000" is not an http or https URL`,
+		"ftp://a":                 `"ftp://a" is not an http or https URL`,
+		"https://a":               "",
+		"https://a:0":             `the port of "https://a:0" is not a number from 1 to 65535`,
+		"https:a":                 `"https:a" is not a URL`,
 		"h2c://a":                 "an upstream over h2c is not built yet in this version",
-		"unix:/run/x":             "an upstream over unix is not built yet in this version",
+		"unix:/run/x":             "",
+		"unix:/run/a%20b":         "",
+		"unix:":                   `"unix:" does not name a socket`,
+		"unix:/":                  `"unix:/" does not name a socket`,
+		"unix:run/x":              `"unix:run/x" does not name a socket`,
+		"unix:@x":                 `"unix:@x" does not name a socket`,
+		"unix:///run/x":           `"unix:///run/x" is a roundabout path`,
+		"unix:/a/../x":            `"unix:/a/../x" is a roundabout path`,
+		"unix:/" + long:           fmt.Sprintf("the path has %d bytes, and a unix socket's at most %d", len(long)+1, longestSocket),
 	} {
 		message := ""
 		if _, err := parseURL(in); err != nil {

@@ -56,7 +56,7 @@ func (x *exchange) prepare(target string) {
 	r := &x.request
 	*r = upstream.Request{
 		Method: x.r.Method, Target: target, Host: x.r.Host, Header: x.r.Header,
-		RemoteAddr: x.r.RemoteAddr, Scheme: "http",
+		RemoteAddr: x.r.RemoteAddr, Scheme: scheme(x.r),
 		Body: x.body.reader, Length: x.body.length,
 		Timeout: x.h.ResponseTimeout, Follow: x.holds,
 		Informational: x.relayInformational,
@@ -84,6 +84,14 @@ func (x *exchange) prepare(target string) {
 	if x.holds && (x.body.streaming || x.body.length > oneWrite) {
 		r.Cut = x.ticket.Overtaken() // L1
 	}
+}
+
+// scheme is what the client used.
+func scheme(r *http.Request) string {
+	if r.TLS != nil {
+		return "https"
+	}
+	return "http"
 }
 
 // trailer is what the upstream gets of the client's trailers.

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"regexp"
 	"slices"
 	"time"
@@ -234,24 +233,4 @@ func unread(report *config.Report, i int) bool {
 		}
 	}
 	return false
-}
-
-func planUpstream(cfg *config.Config, report *config.Report) *upstream.Upstream {
-	if report.Has("upstream") {
-		return nil
-	}
-	u, err := url.Parse(cfg.Upstream.URL)
-	if err == nil {
-		var up *upstream.Upstream
-		up, err = upstream.New(upstream.Options{
-			URL: u, ConnectTimeout: cfg.Upstream.ConnectTimeout, PreserveHost: cfg.Upstream.PreserveHost,
-			UnsettledStatuses: cfg.Upstream.UnsettledStatuses, MaxHeader: int(cfg.Limits.MaxHeader),
-			IdleTimeout: keepIdle,
-		})
-		if err == nil {
-			return up
-		}
-	}
-	report.Add(cfg.Errorf("upstream.url", "%v", err))
-	return nil
 }

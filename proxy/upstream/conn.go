@@ -14,7 +14,9 @@ var errHeadTooLarge = errors.New("the head of the answer is over the limit (limi
 // conn is one connection to the upstream. One goroutine reads and one writes.
 type conn struct {
 	net.Conn
-	br *bufio.Reader // reads from the conn itself, through Read below
+	wire   net.Conn      // the socket: under TLS, what takes the sealed bytes
+	secure *secure       // nil for clear text
+	br     *bufio.Reader // reads from the conn itself, through Read below
 
 	allow   int   // how many bytes may still be read from the wire
 	readErr error // the first failure, for ever: see Read
@@ -25,7 +27,10 @@ type conn struct {
 }
 
 func newConn(nc net.Conn, br *bufio.Reader) *conn {
-	c := &conn{Conn: nc, br: br, allow: math.MaxInt}
+	c := &conn{Conn: nc, wire: nc, br: br, allow: math.MaxInt}
+	if s, ok := nc.(*secure); ok {
+		c.wire, c.secure = s.Conn, s
+	}
 	br.Reset(c)
 	return c
 }
@@ -48,10 +53,23 @@ func (c *conn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Write counts on the standard library's promise that n bytes, no more and no
-// fewer, were taken by the kernel.
+// seal returns what p looks like on the wire, valid until the next call. All
+// that is written has to come from it.
+func (c *conn) seal(p []byte) ([]byte, error) {
+	if c.secure == nil || len(p) == 0 {
+		return p, nil
+	}
+	b, err := c.secure.seal(p)
+	if err != nil {
+		c.writeFailed.Store(true)
+	}
+	return b, err
+}
+
+// Write sends what seal returned. It counts on the standard library's promise
+// that n bytes, no more and no fewer, were taken by the kernel.
 func (c *conn) Write(p []byte) (int, error) {
-	n, err := c.Conn.Write(p)
+	n, err := c.wire.Write(p)
 	c.written.Add(int64(n))
 	if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
 		c.writeFailed.Store(true)

@@ -198,6 +198,8 @@ func (x *exchange) close() {
 	switch {
 	case !x.whole || !x.over:
 		interrupt = x.loseLocked(ReasonAbandoned, errAbandoned)
+	case !reuse && x.sent && x.lost == "":
+		hangUp(x.c.Conn)
 	case !reuse:
 		x.c.Close()
 	}

@@ -2,7 +2,6 @@ package upstream
 
 import (
 	"fmt"
-	"net"
 	"net/http"
 	"strconv"
 	"strings"
@@ -25,10 +24,10 @@ func (u *Upstream) appendHead(b []byte, r *Request) ([]byte, error) {
 	}
 	b = appendField(b, "Host", host)
 
-	named := nominated(r.Header)
+	named, trusted := nominated(r.Header), u.trusts(r)
 	for name, values := range r.Header {
 		canonical := http.CanonicalHeaderKey(name)
-		if ownField(canonical) || named[canonical] {
+		if ownField(canonical) || named[canonical] || pretends(canonical, trusted) {
 			continue
 		}
 		if !httpguts.ValidHeaderFieldName(name) {
@@ -41,11 +40,15 @@ func (u *Upstream) appendHead(b []byte, r *Request) ([]byte, error) {
 			b = appendField(b, name, v)
 		}
 	}
-	b, err := appendForwarded(b, r)
-	if err != nil {
-		return nil, err
+	for _, f := range u.forwarded(r) {
+		if !httpguts.ValidHeaderFieldValue(f.value) {
+			return nil, fmt.Errorf("%s would hold a control byte", f.name)
+		}
+		if f.value != "" {
+			b = appendField(b, f.name, f.value)
+		}
 	}
-	b, err = appendFraming(b, r)
+	b, err := appendFraming(b, r)
 	if err != nil {
 		return nil, err
 	}
@@ -67,24 +70,6 @@ func (u *Upstream) appendConnection(b []byte, r *Request) []byte {
 		return appendField(b, "Connection", "close")
 	}
 	return b
-}
-
-// appendForwarded tells the upstream who asks. What a client says of itself is
-// dropped: in this version nobody in front is trusted.
-func appendForwarded(b []byte, r *Request) ([]byte, error) {
-	if !httpguts.ValidHeaderFieldValue(r.RemoteAddr) || !httpguts.ValidHeaderFieldValue(r.Scheme) {
-		return nil, fmt.Errorf("remote address %q or scheme %q holds a control byte", r.RemoteAddr, r.Scheme)
-	}
-	if ip, _, err := net.SplitHostPort(r.RemoteAddr); err == nil && ip != "" {
-		b = appendField(b, "X-Forwarded-For", ip)
-	}
-	if r.Host != "" {
-		b = appendField(b, "X-Forwarded-Host", r.Host)
-	}
-	if r.Scheme != "" {
-		b = appendField(b, "X-Forwarded-Proto", r.Scheme)
-	}
-	return b, nil
 }
 
 // appendFraming says where the request ends, in exactly one way. Without a
@@ -115,7 +100,7 @@ func appendAnnounced(b []byte, r *Request) ([]byte, error) {
 		if !httpguts.ValidHeaderFieldName(name) {
 			return nil, fmt.Errorf("trailer name %q is not a token", name)
 		}
-		if trailerAllowed(name) {
+		if trailerSent(name) {
 			names = append(names, name)
 		}
 	}
@@ -130,7 +115,7 @@ func appendAnnounced(b []byte, r *Request) ([]byte, error) {
 func appendTrailers(b []byte, trailer http.Header) ([]byte, error) {
 	b = append(b, "0\r\n"...)
 	for name, values := range trailer {
-		if !trailerAllowed(name) {
+		if !trailerSent(name) {
 			continue
 		}
 		for _, v := range values {

@@ -45,10 +45,16 @@ type Reason string
 const (
 	ReasonRefused        Reason = "refused"         // nothing listens there
 	ReasonUnreachable    Reason = "unreachable"     // no route, no such name
-	ReasonConnectTimeout Reason = "connect-timeout" // no connection in time
+	ReasonConnectTimeout Reason = "connect-timeout" // no connection, or no TLS on it, in time
 	ReasonBadRequest     Reason = "bad-request"     // it cannot be written safely
 	ReasonNoLeave        Reason = "no-leave"        // MaySend said no (R5)
 )
+
+// ReasonTLS is a reason of NotSent where the handshake failed, and of Unsettled
+// where the upstream's alert came behind it: in TLS 1.3 our own certificate is
+// refused only when a request may be on its way already, and that the upstream
+// did not look at it cannot be seen from here.
+const ReasonTLS Reason = "tls"
 
 // Reasons of Unsettled. Of these, reset, cut and canceled are also reasons of
 // NotSent where the kernel had taken no byte yet.
@@ -90,7 +96,7 @@ var ErrCut = errors.New("the upload was cut because a higher fencing token came"
 // what is known of the request.
 type Error struct {
 	Outcome Outcome
-	// Method and Upstream (host:port) say where.
+	// Method and Upstream (host:port, or unix:/path) say where.
 	Method, Upstream string
 	Err              error
 }
@@ -100,6 +106,8 @@ func (e *Error) Error() string {
 	switch e.Outcome.Reason {
 	case ReasonRefused, ReasonUnreachable, ReasonConnectTimeout:
 		s += "; see that it is running and that upstream.url is right"
+	case ReasonTLS:
+		s += "; " + tlsHint(e.Err)
 	case ReasonTimeout:
 		s += "; look for the cause there, or raise response_timeout"
 	}
@@ -158,6 +166,10 @@ func classify(err error, started bool) Reason {
 			return ReasonTruncated
 		}
 		return ReasonClosed
+	case errors.As(err, &op) && op.Op == alertOp:
+		return ReasonTLS
+	case errors.As(err, &op) && op.Op == ownAlertOp:
+		return ReasonBadAnswer
 	case errors.As(err, &op), errors.Is(err, io.ErrClosedPipe), errors.Is(err, net.ErrClosed):
 		return ReasonReset
 	}

@@ -21,9 +21,20 @@ const (
 	chunkedH = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 )
 
-// TestOutcome is the table of rule 10: what happened on the wire, and what is
-// known of the write after it. Every row plays on a real socket.
-func TestOutcome(t *testing.T) {
+// outcomeRow is something that happens on the wire, and what is known of the
+// write after it.
+type outcomeRow struct {
+	name   string
+	req    func(*Request)
+	script func(*wire)
+	want   Outcome
+	status int // 0: Send fails
+	body   string
+	err    error // matched with errors.Is; nil: a whole answer
+}
+
+// outcomeRows is the table of rule 10.
+func outcomeRows() []outcomeRow {
 	answers := func(s string) func(*wire) {
 		return func(w *wire) { w.request(); w.say(s); w.CloseWrite() }
 	}
@@ -33,15 +44,7 @@ func TestOutcome(t *testing.T) {
 	get := func(r *Request) { r.Method, r.Body, r.Length = "GET", nil, 0 }
 	head := func(r *Request) { get(r); r.Method = "HEAD" }
 
-	rows := []struct {
-		name   string
-		req    func(*Request)
-		script func(*wire)
-		want   Outcome
-		status int // 0: Send fails
-		body   string
-		err    error // matched with errors.Is; nil: a whole answer
-	}{
+	return []outcomeRow{
 		// Answered in full.
 		{"length reached", nil, answers(ok), settled, 200, "ok", nil},
 		{"length 0", nil, answers("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"), settled, 200, "", nil},
@@ -100,6 +103,15 @@ func TestOutcome(t *testing.T) {
 		{"no leave", func(r *Request) { r.MaySend = func() bool { return false } }, silent, notSent(ReasonNoLeave), 0, "", nil},
 		{"cut before the first byte", func(r *Request) { c := make(chan struct{}); close(c); r.Cut = c }, silent, notSent(ReasonCut), 0, "", ErrCut},
 	}
+}
+
+// TestOutcome plays every row on a real socket.
+func TestOutcome(t *testing.T) {
+	playRows(t, outcomeRows(), listen)
+}
+
+// playRows plays each row on a connection of its own.
+func playRows(t *testing.T, rows []outcomeRow, listen func(*testing.T, func(*wire)) (*Upstream, chan struct{}, func())) {
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {
 			u, _, done := listen(t, row.script)
@@ -141,8 +153,6 @@ func (failing) Read([]byte) (int, error) { return 0, errors.New("client gone") }
 type panicking struct{}
 
 func (panicking) Read([]byte) (int, error) { panic("broken body") }
-
-func (w *wire) CloseWrite() { w.Conn.(*net.TCPConn).CloseWrite() }
 
 func TestRefusedConnection(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -1,7 +1,10 @@
 package upstream
 
 import (
+	"errors"
+	"io"
 	"net"
+	"os"
 	"sync"
 	"syscall"
 	"time"
@@ -53,8 +56,11 @@ func (p *pool) put(c net.Conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed || len(p.idle) >= maxIdle {
-		c.Close()
+		hangUp(c)
 		return
+	}
+	if s, ok := c.(*secure); ok {
+		s.rest()
 	}
 	c.SetDeadline(time.Time{})
 	p.idle = append(p.idle, idleConn{c, time.Now()})
@@ -69,7 +75,7 @@ func (p *pool) expire() {
 	defer p.mu.Unlock()
 	old := 0
 	for old < len(p.idle) && time.Since(p.idle[old].since) >= p.ttl {
-		p.idle[old].Close()
+		hangUp(p.idle[old].Conn)
 		old++
 	}
 	p.idle = append(p.idle[:0], p.idle[old:]...)
@@ -85,7 +91,7 @@ func (p *pool) close() {
 	defer p.mu.Unlock()
 	p.closed = true
 	for _, c := range p.idle {
-		c.Close()
+		hangUp(c.Conn)
 	}
 	p.idle = nil
 	if p.timer != nil {
@@ -94,23 +100,48 @@ func (p *pool) close() {
 	}
 }
 
+// hangUp closes a connection on which everything is over.
+func hangUp(c net.Conn) {
+	if s, ok := c.(*secure); ok {
+		s.goodbye()
+	}
+	c.Close()
+}
+
 // quiet reports whether nothing, not even an end, can be read from c. Bytes that
 // come before a request would be taken for its answer.
 func quiet(c net.Conn) bool {
+	if s, ok := c.(*secure); ok {
+		return s.quiet()
+	}
+	_, err := readNow(c, make([]byte, 1))
+	return err == os.ErrDeadlineExceeded
+}
+
+// readNow reads what has come by now; it returns os.ErrDeadlineExceeded where
+// that is nothing, and never waits.
+func readNow(c net.Conn, p []byte) (n int, err error) {
 	sc, ok := c.(syscall.Conn)
 	if !ok {
-		return false
+		return 0, errors.ErrUnsupported
 	}
 	rc, err := sc.SyscallConn()
 	if err != nil {
-		return false
+		return 0, err
 	}
-	quiet := false
-	err = rc.Read(func(fd uintptr) bool {
-		var b [1]byte
-		_, _, err := syscall.Recvfrom(int(fd), b[:], syscall.MSG_PEEK)
-		quiet = err == syscall.EAGAIN // the descriptor never blocks
-		return true
+	rerr := rc.Read(func(fd uintptr) bool {
+		n, err = syscall.Read(int(fd), p)
+		return true // the descriptor never blocks
 	})
-	return err == nil && quiet
+	switch {
+	case rerr != nil: // a deadline in the past among them: nothing was looked at
+		return 0, errors.New(rerr.Error())
+	case err == syscall.EAGAIN:
+		return 0, os.ErrDeadlineExceeded
+	case err != nil:
+		return 0, os.NewSyscallError("read", err)
+	case n == 0:
+		return 0, io.EOF
+	}
+	return n, nil
 }

@@ -23,11 +23,12 @@ type Request struct {
 	Host string
 	// Header is what the client sent. Hop-by-hop fields, those that Connection
 	// names, the framing, Expect (the client is dealt with by the server in
-	// front), Forwarded and X-Forwarded-* are not passed on; nothing is added
-	// but the proxy's own X-Forwarded-*.
+	// front), and Forwarded and X-Forwarded-* of clients that are no
+	// Options.TrustedProxies are not passed on; nothing is added but the
+	// proxy's own X-Forwarded-*.
 	Header http.Header
-	// RemoteAddr (host:port) and Scheme of the client, for X-Forwarded-For and
-	// X-Forwarded-Proto.
+	// RemoteAddr (host:port; anything else is no address) and Scheme of the
+	// client, for X-Forwarded-For and X-Forwarded-Proto.
 	RemoteAddr, Scheme string
 
 	// Body is what is sent after the head; nil for none. A *bytes.Reader leaves
@@ -88,6 +89,9 @@ func (r *Request) check() error {
 	}
 	if !httpguts.ValidHostHeader(r.Host) {
 		return fmt.Errorf("host %q is not valid", r.Host)
+	}
+	if !httpguts.ValidHeaderFieldValue(r.RemoteAddr) || !httpguts.ValidHeaderFieldValue(r.Scheme) {
+		return fmt.Errorf("remote address %q or scheme %q holds a control byte", r.RemoteAddr, r.Scheme)
 	}
 	switch {
 	case r.Length < -1:

@@ -188,7 +188,9 @@ func (nothing) Read([]byte) (int, error) { return 0, io.EOF }
 
 func TestOptions(t *testing.T) {
 	for raw, want := range map[string]string{
-		"https://127.0.0.1":      "scheme",
+		"ftp://127.0.0.1":        "scheme",
+		"https://":               "host",
+		"unix:run/api.sock":      "socket",
 		"http://":                "host",
 		"http://u:p@127.0.0.1":   "user name",
 		"http://127.0.0.1/?a=b":  "query",
@@ -203,6 +205,9 @@ func TestOptions(t *testing.T) {
 		}
 	}
 	at := &url.URL{Scheme: "http", Host: "[::1]:90", Path: "/"}
+	if _, err := New(Options{URL: at, TLS: &TLS{}}); err == nil {
+		t.Error("TLS for an http URL passed")
+	}
 	if _, err := New(Options{URL: at, UnsettledStatuses: []int{100}}); err == nil {
 		t.Error("an unsettled status of 100 passed")
 	}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"net"
-	"syscall"
 )
 
 // Send sends r, once, and returns its answer as soon as its final head has
@@ -100,17 +99,4 @@ func (x *exchange) leave(ctx context.Context) (Reason, error) {
 
 func (u *Upstream) notSent(r *Request, reason Reason, err error) *Error {
 	return &Error{Outcome: Outcome{NotSent, reason}, Method: r.Method, Upstream: u.addr, Err: err}
-}
-
-func dialReason(ctx context.Context, err error) Reason {
-	var ne net.Error
-	switch {
-	case ctx.Err() != nil:
-		return ReasonCanceled
-	case errors.Is(err, syscall.ECONNREFUSED):
-		return ReasonRefused
-	case errors.As(err, &ne) && ne.Timeout():
-		return ReasonConnectTimeout
-	}
-	return ReasonUnreachable
 }

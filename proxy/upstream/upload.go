@@ -55,7 +55,10 @@ func (x *exchange) start(first []byte, whole bool) bool {
 	x.over = false
 	x.mu.Unlock()
 
-	rest, err := x.writeOnce(first, true)
+	rest, err := x.seal(first)
+	if err == nil {
+		rest, err = x.writeOnce(rest, true)
+	}
 	if whole && err == nil || errors.Is(err, errReset) || errors.Is(err, errStopped) {
 		x.uploadEnded(err)
 		return x.c.written.Load() > 0
@@ -104,7 +107,7 @@ func (x *exchange) upload(rest []byte, whole bool) (err error) {
 			err = &clientError{fmt.Errorf("panic while the body was read: %v", p)}
 		}
 	}()
-	if err := x.write(rest); err != nil || whole {
+	if err := x.push(rest); err != nil || whole {
 		return err
 	}
 	buf := x.u.buffers.Get().(*[]byte)
@@ -183,9 +186,27 @@ func readSome(r io.Reader, p []byte) (int, error) {
 	return 0, io.ErrNoProgress
 }
 
-// write sends all of p. The upstream has its time anew after every byte that
-// it takes.
+// write sends all of p.
 func (x *exchange) write(p []byte) error {
+	sealed, err := x.seal(p)
+	if err != nil {
+		return err
+	}
+	return x.push(sealed)
+}
+
+// seal fails where the upstream ended TLS on the connection.
+func (x *exchange) seal(p []byte) ([]byte, error) {
+	sealed, err := x.c.seal(p)
+	if err != nil {
+		return nil, errReset
+	}
+	return sealed, nil
+}
+
+// push sends all of p, which is sealed. The upstream has its time anew after
+// every byte that it takes.
+func (x *exchange) push(p []byte) error {
 	for len(p) > 0 {
 		rest, err := x.writeOnce(p, false)
 		if err != nil && (!errors.Is(err, errStall) || len(rest) == len(p)) {
@@ -196,8 +217,8 @@ func (x *exchange) write(p []byte) error {
 	return nil
 }
 
-// writeOnce writes p until its time is over (errStall) and returns what is left
-// of it.
+// writeOnce writes p, which is sealed, until its time is over (errStall) and
+// returns what is left of it.
 func (x *exchange) writeOnce(p []byte, first bool) ([]byte, error) {
 	if !x.armWrite(first) {
 		return p, errStopped

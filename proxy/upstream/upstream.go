@@ -24,8 +24,12 @@
 // stream after a write that failed, because the kernel tells of a reset once
 // and of a plain end ever after.)
 //
-// This version speaks HTTP/1.1 over TCP. Every request has a connection of its
-// own unless Options.IdleTimeout says otherwise.
+// Over TLS the same holds of the encrypted bytes (see secure), and the FIN is
+// the upstream's close_notify: an end that anybody on the way could have made
+// is none.
+//
+// This version speaks HTTP/1.1, over TCP, TLS, or a unix socket. Every request
+// has a connection of its own unless Options.IdleTimeout says otherwise.
 package upstream
 
 import (
@@ -33,6 +37,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
@@ -49,13 +54,21 @@ const (
 
 // Options says where the upstream is and how it is spoken to.
 type Options struct {
-	// URL is http://host[:port][/path]. The path is put in front of every
-	// target as it stands, without its trailing slash.
+	// URL is http://host[:port][/path], or https. The path is put in front of
+	// every target as it stands, without its trailing slash. With the scheme
+	// unix, the path is the socket's and nothing else is set.
 	URL *url.URL
-	// ConnectTimeout bounds the making of a connection; 0 means 5 s.
+	// TLS is for an https URL; nil means the defaults.
+	TLS *TLS
+	// ConnectTimeout bounds the making of a connection, TLS included; 0 means
+	// 5 s.
 	ConnectTimeout time.Duration
-	// PreserveHost forwards the client's Host; otherwise it is the URL's.
+	// PreserveHost forwards the client's Host; otherwise it is the URL's, and
+	// "localhost" for a unix socket.
 	PreserveHost bool
+	// TrustedProxies are clients whose Forwarded and X-Forwarded-* are passed
+	// on and extended; from everybody else they are replaced.
+	TrustedProxies []netip.Prefix
 	// UnsettledStatuses are final statuses, 200 to 599, that do not prove that
 	// the write is over (rule 10).
 	UnsettledStatuses []int
@@ -74,14 +87,14 @@ type Options struct {
 // request never waits for another.
 type Upstream struct {
 	host         string // as it stands in a Host header
-	addr         string // host:port to dial
+	addr         string // where it is, for errors
 	prefix       string // put in front of every target, without trailing slash
 	preserveHost bool
+	trusted      []netip.Prefix
 	unsettled    []int
 	maxHeader    int
 
-	// dial makes one connection. It is the place where other kinds of
-	// upstream (TLS, unix sockets) come in, and where tests put a pipe.
+	// dial makes one connection. It is the place where tests put a pipe.
 	dial func(ctx context.Context) (net.Conn, error)
 
 	pool pool
@@ -99,6 +112,9 @@ func New(o Options) (*Upstream, error) {
 	if err := checkURL(o.URL); err != nil {
 		return nil, err
 	}
+	if o.TLS != nil && o.URL.Scheme != schemeHTTPS {
+		return nil, fmt.Errorf("upstream.tls is for an https URL, and upstream.url %s is none", o.URL.Redacted())
+	}
 	if o.ConnectTimeout < 0 || o.IdleTimeout < 0 || o.MaxHeader < 0 {
 		return nil, fmt.Errorf("connect timeout %v, idle timeout %v and header limit %d must not be negative", o.ConnectTimeout, o.IdleTimeout, o.MaxHeader)
 	}
@@ -107,15 +123,14 @@ func New(o Options) (*Upstream, error) {
 			return nil, fmt.Errorf("unsettled_statuses: %d is not the status of a final answer; use 200 to 599", s)
 		}
 	}
-	port := o.URL.Port()
-	if port == "" {
-		port = "80"
+	d := &dialer{timeout: o.ConnectTimeout}
+	if d.timeout == 0 {
+		d.timeout = defaultConnectTimeout
 	}
 	u := &Upstream{
-		host:         o.URL.Host,
-		addr:         net.JoinHostPort(o.URL.Hostname(), port),
-		prefix:       strings.TrimRight(o.URL.EscapedPath(), "/"),
+		dial:         d.dial,
 		preserveHost: o.PreserveHost,
+		trusted:      slices.Clone(o.TrustedProxies),
 		unsettled:    slices.Clone(o.UnsettledStatuses),
 		maxHeader:    o.MaxHeader,
 		pool:         pool{ttl: o.IdleTimeout},
@@ -123,11 +138,18 @@ func New(o Options) (*Upstream, error) {
 	if u.maxHeader == 0 {
 		u.maxHeader = defaultMaxHeader
 	}
-	d := &net.Dialer{Timeout: o.ConnectTimeout}
-	if d.Timeout == 0 {
-		d.Timeout = defaultConnectTimeout
+	d.network, d.addr, u.host = place(o.URL)
+	u.addr = d.String()
+	if o.URL.Scheme != schemeUnix {
+		u.prefix = strings.TrimRight(o.URL.EscapedPath(), "/")
 	}
-	u.dial = func(ctx context.Context) (net.Conn, error) { return d.DialContext(ctx, "tcp", u.addr) }
+	if o.URL.Scheme == schemeHTTPS {
+		var t TLS
+		if o.TLS != nil {
+			t = *o.TLS
+		}
+		d.tls = t.config(o.URL.Hostname(), "http/1.1")
+	}
 	u.readers.New = func() any { return bufio.NewReader(nil) }
 	u.buffers.New = func() any { b := make([]byte, chunkBuffer); return &b }
 	return u, nil
@@ -137,10 +159,22 @@ func New(o Options) (*Upstream, error) {
 // are closed. It does not wait and does not end a request.
 func (u *Upstream) Close() { u.pool.close() }
 
+// The schemes of Options.URL.
+const (
+	schemeHTTP  = "http"
+	schemeHTTPS = "https"
+	schemeUnix  = "unix"
+)
+
 func checkURL(u *url.URL) error {
 	switch {
-	case u.Scheme != "http":
-		return fmt.Errorf("upstream.url %s: scheme %q is not known here; use http://", u.Redacted(), u.Scheme)
+	case u.Scheme == schemeUnix:
+		if len(u.Path) < 2 || u.Path[0] != '/' || u.Host != "" {
+			return fmt.Errorf("upstream.url unix:%s: give the path of a socket like unix:/run/api.sock", u.Path)
+		}
+		return nil
+	case u.Scheme != schemeHTTP && u.Scheme != schemeHTTPS:
+		return fmt.Errorf("upstream.url %s: scheme %q is not known here; use http://, https:// or unix:", u.Redacted(), u.Scheme)
 	case u.Hostname() == "" || !httpguts.ValidHostHeader(u.Host):
 		return fmt.Errorf("upstream.url %s: there is no valid host; give one like http://127.0.0.1:9000", u.Redacted())
 	case u.User != nil:

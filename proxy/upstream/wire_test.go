@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"net"
@@ -54,8 +55,19 @@ func (w *wire) say(s string) { io.WriteString(w, s) }
 
 // reset ends the connection with RST.
 func (w *wire) reset() {
-	w.Conn.(*net.TCPConn).SetLinger(0)
-	w.Close()
+	w.socket().SetLinger(0)
+	w.socket().Close()
+}
+
+// CloseWrite ends what the upstream has to say: by FIN, or by TLS's close_notify.
+func (w *wire) CloseWrite() { w.Conn.(interface{ CloseWrite() error }).CloseWrite() }
+
+// socket is what is below TLS.
+func (w *wire) socket() *net.TCPConn {
+	if c, ok := w.Conn.(*tls.Conn); ok {
+		return c.NetConn().(*net.TCPConn)
+	}
+	return w.Conn.(*net.TCPConn)
 }
 
 // wait lasts until the test has closed its end.
@@ -71,7 +83,12 @@ func listen(t *testing.T, script func(*wire)) (u *Upstream, event chan struct{},
 	if err != nil {
 		t.Fatal(err)
 	}
-	u = newUpstream(t, "http://"+l.Addr().String())
+	event, done = play(t, l, script)
+	return newUpstream(t, "http://"+l.Addr().String()), event, done
+}
+
+// play plays script on the first connection of l.
+func play(t *testing.T, l net.Listener, script func(*wire)) (event chan struct{}, done func()) {
 	event, finish := make(chan struct{}), make(chan struct{})
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -86,7 +103,7 @@ func listen(t *testing.T, script func(*wire)) (u *Upstream, event chan struct{},
 		// the test here.
 		io.Copy(io.Discard, c)
 	})
-	return u, event, func() {
+	return event, func() {
 		close(finish)
 		l.Close()
 		wg.Wait()

@@ -1,0 +1,88 @@
+package main
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io/fs"
+	"net/url"
+	"os"
+
+	"github.com/fenceproxy/fenceproxy/config"
+	"github.com/fenceproxy/fenceproxy/proxy/upstream"
+)
+
+func planUpstream(cfg *config.Config, report *config.Report) *upstream.Upstream {
+	if report.Has("upstream") || report.Has("listen.trusted_proxies") {
+		return nil
+	}
+	at, err := upstreamURL(cfg.Upstream.URL)
+	if err != nil {
+		report.Add(cfg.Errorf("upstream.url", "%v", err))
+		return nil
+	}
+	o := upstream.Options{
+		URL: at, ConnectTimeout: cfg.Upstream.ConnectTimeout, PreserveHost: cfg.Upstream.PreserveHost,
+		TrustedProxies:    cfg.Listen.Trusted(),
+		UnsettledStatuses: cfg.Upstream.UnsettledStatuses, MaxHeader: int(cfg.Limits.MaxHeader),
+		IdleTimeout: keepIdle,
+	}
+	if at.Scheme == "https" {
+		o.TLS = planUpstreamTLS(cfg, report)
+	}
+	up, err := upstream.New(o)
+	if err != nil {
+		report.Add(cfg.Errorf("upstream.url", "%v", err))
+	}
+	return up
+}
+
+// upstreamURL takes a socket's path as it stands.
+func upstreamURL(s string) (*url.URL, error) {
+	if path, ok := config.Socket(s); ok {
+		return &url.URL{Scheme: "unix", Path: path}, nil
+	}
+	return url.Parse(s)
+}
+
+// planUpstreamTLS reads the files that upstream.tls names.
+func planUpstreamTLS(cfg *config.Config, report *config.Report) *upstream.TLS {
+	c := cfg.Upstream.TLS
+	t := &upstream.TLS{ServerName: c.ServerName}
+	if pem := readPEM(cfg, report, "upstream.tls.ca_file", c.CAFile); pem != nil {
+		t.Roots = x509.NewCertPool()
+		if !t.Roots.AppendCertsFromPEM(pem) {
+			report.Add(cfg.Errorf("upstream.tls.ca_file", "%s holds no certificate; give a PEM file of the authorities that the upstream's certificate may come from", c.CAFile))
+		}
+	}
+	cert := readPEM(cfg, report, "upstream.tls.cert_file", c.CertFile)
+	key := readPEM(cfg, report, "upstream.tls.key_file", c.KeyFile)
+	if cert == nil || key == nil {
+		return t
+	}
+	pair, err := tls.X509KeyPair(cert, key)
+	if err != nil {
+		report.Add(cfg.Errorf("upstream.tls.cert_file", "%s and %s are not a certificate and its key: %v", c.CertFile, c.KeyFile, err))
+		return t
+	}
+	t.Certificate = &pair
+	return t
+}
+
+// readPEM reads the file that a setting names; nil where it names none or the
+// file cannot be read, which is reported.
+func readPEM(cfg *config.Config, report *config.Report, setting, name string) []byte {
+	if name == "" {
+		return nil
+	}
+	b, err := os.ReadFile(name)
+	if err == nil {
+		return b
+	}
+	var pathErr *fs.PathError
+	if errors.As(err, &pathErr) {
+		err = pathErr.Err // the name is told already
+	}
+	report.Add(cfg.Errorf(setting, "%s cannot be read: %v; give a readable PEM file", name, err))
+	return nil
+}
