@@ -31,8 +31,8 @@ const davSettle = 10 * time.Minute
 // files are moved within their share: so the share is the resource. What is
 // moved into another share is not fenced there.
 const davConfig = `
-listen: {address: "%s"}
-upstream: {url: "http://%s", settle: %s}
+listen: {address: "%s", trusted_proxies: [127.0.0.0/8]}
+upstream: {%s, settle: %s}
 admin: {address: "%s"}
 store:
   embedded: {path: "%s"}
@@ -52,6 +52,8 @@ pid %[1]s/nginx.pid;
 error_log %[1]s/error.log notice;
 events { worker_connections 128; }
 http {
+	log_format hop '$connection $connection_requests $ssl_protocol $ssl_client_verify $http_host $http_x_forwarded_for';
+	access_log %[1]s/hop.log hop;
 	log_format dav '$request_method $request_uri token=$http_x_fencing_token status=$status';
 	access_log %[1]s/access.log dav;
 	client_body_temp_path %[1]s/body;
@@ -61,7 +63,7 @@ http {
 	scgi_temp_path %[1]s/scgi;
 	client_max_body_size 16m;
 	server {
-		listen %[2]s;
+		%[2]s
 		root %[1]s/www;
 		location / {
 			dav_methods PUT DELETE MKCOL MOVE COPY;
@@ -91,8 +93,17 @@ type davLife struct {
 	ended chan struct{} // closed when it is over
 }
 
-// newDavSite starts both, for the whole test.
+// newDavSite starts both, for the whole test, with clear text between them.
 func newDavSite(t *testing.T) *davSite {
+	t.Helper()
+	return newDavSiteOver(t, func(s *davSite) (listen, upstream string) {
+		return "listen " + s.nginx + ";", `url: "http://` + s.nginx + `"`
+	})
+}
+
+// newDavSiteOver has them joined by a hop, which says what nginx listens to and
+// how the proxy's upstream is set.
+func newDavSiteOver(t *testing.T, hop func(*davSite) (listen, upstream string)) *davSite {
 	t.Helper()
 	s := &davSite{T: t, dir: t.TempDir(), curl: davProgram(t, "curl", "curl"), life: &davLife{}}
 	nginx := davProgram(t, "nginx", "nginx-extras")
@@ -108,10 +119,11 @@ func newDavSite(t *testing.T) *davSite {
 			t.Fatal(err)
 		}
 	}
-	s.startNginx(nginx)
+	listen, upstream := hop(s)
+	s.startNginx(nginx, listen)
 	work := t.TempDir()
 	s.config = filepath.Join(work, "fenceproxy.yaml")
-	davWrite(t, s.config, fmt.Sprintf(davConfig, s.proxy, s.nginx, davSettle, s.admin, filepath.Join(work, "store")))
+	davWrite(t, s.config, fmt.Sprintf(davConfig, s.proxy, upstream, davSettle, s.admin, filepath.Join(work, "store")))
 	s.log = filepath.Join(work, "fenceproxy.log")
 	t.Cleanup(func() {
 		s.kill()
@@ -145,13 +157,13 @@ func davWrite(t *testing.T, path, text string) {
 
 // startNginx starts it in the foreground, as one process of this user, with
 // nothing outside of s.dir.
-func (s *davSite) startNginx(nginx string) {
+func (s *davSite) startNginx(nginx, listen string) {
 	s.Helper()
 	if err := os.Mkdir(filepath.Join(s.dir, "www"), 0o755); err != nil {
 		s.Fatal(err)
 	}
 	config := filepath.Join(s.dir, "nginx.conf")
-	davWrite(s.T, config, fmt.Sprintf(nginxConfig, s.dir, s.nginx))
+	davWrite(s.T, config, fmt.Sprintf(nginxConfig, s.dir, listen))
 	cmd := exec.Command(nginx, "-p", s.dir, "-c", config)
 	log := filepath.Join(s.dir, "error.log")
 	if err := cmd.Start(); err != nil {
@@ -161,7 +173,11 @@ func (s *davSite) startNginx(nginx string) {
 	go func() { _ = cmd.Wait(); close(ended) }()
 	s.Cleanup(func() { _ = cmd.Process.Kill(); <-ended })
 	s.until("nginx listens", ended, log, func() bool {
-		c, err := net.Dial("tcp", s.nginx)
+		network := "tcp"
+		if strings.HasPrefix(s.nginx, "/") {
+			network = "unix"
+		}
+		c, err := net.Dial(network, s.nginx)
 		if err == nil {
 			c.Close()
 		}

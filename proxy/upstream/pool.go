@@ -115,7 +115,7 @@ func quiet(c net.Conn) bool {
 		return s.quiet()
 	}
 	_, err := readNow(c, make([]byte, 1))
-	return err == os.ErrDeadlineExceeded
+	return errors.Is(err, os.ErrDeadlineExceeded)
 }
 
 // readNow reads what has come by now; it returns os.ErrDeadlineExceeded where
@@ -136,7 +136,7 @@ func readNow(c net.Conn, p []byte) (n int, err error) {
 	switch {
 	case rerr != nil: // a deadline in the past among them: nothing was looked at
 		return 0, errors.New(rerr.Error())
-	case err == syscall.EAGAIN:
+	case errors.Is(err, syscall.EAGAIN):
 		return 0, os.ErrDeadlineExceeded
 	case err != nil:
 		return 0, os.NewSyscallError("read", err)

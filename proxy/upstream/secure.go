@@ -120,8 +120,8 @@ func (s *secure) goodbye() {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.SetWriteDeadline(time.Now().Add(patience))
-	s.Conn.Write(s.out)
+	_ = s.SetWriteDeadline(time.Now().Add(patience))
+	_, _ = s.Conn.Write(s.out) // the connection is closed either way
 }
 
 // carrier is what tls.Conn takes for the network.

@@ -174,7 +174,7 @@ func checkURL(u *url.URL) error {
 		}
 		return nil
 	case u.Scheme != schemeHTTP && u.Scheme != schemeHTTPS:
-		return fmt.Errorf("upstream.url %s: scheme %q is not known here; use http://, https:// or unix:", u.Redacted(), u.Scheme)
+		return fmt.Errorf("upstream.url %s: scheme %q is not known here; use http://, https:// or unix:/path", u.Redacted(), u.Scheme)
 	case u.Hostname() == "" || !httpguts.ValidHostHeader(u.Host):
 		return fmt.Errorf("upstream.url %s: there is no valid host; give one like http://127.0.0.1:9000", u.Redacted())
 	case u.User != nil:
