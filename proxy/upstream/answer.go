@@ -32,6 +32,8 @@ type Answer struct {
 	// upload failed. Request.Body was not read to its end, so the client's
 	// connection is good for this answer only.
 	Refused bool
+	// Tunnel is set with a 101, and only then: what follows is no body.
+	Tunnel *Tunnel
 
 	x      *exchange
 	kind   framing
@@ -44,11 +46,11 @@ type Answer struct {
 func (x *exchange) answer() (*Answer, error) {
 	for {
 		h, started, err := readHead(x.c, x.u.maxHeader)
-		if err == nil && h.status == http.StatusSwitchingProtocols {
-			err = errSwitching
-		}
 		if err != nil {
 			return nil, x.broken(err, started)
+		}
+		if h.status == http.StatusSwitchingProtocols {
+			return x.switched(h)
 		}
 		if h.status >= 200 {
 			return x.final(h)

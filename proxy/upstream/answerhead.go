@@ -1,7 +1,6 @@
 package upstream
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"net/textproto"
@@ -163,5 +162,3 @@ func announced(h http.Header) http.Header {
 	}
 	return t
 }
-
-var errSwitching = errors.New("bad answer: 101 Switching Protocols to a request that did not ask for it")

@@ -57,6 +57,9 @@ func (u *Upstream) appendHead(b []byte, r *Request) ([]byte, error) {
 
 // appendConnection says what holds for this connection only.
 func (u *Upstream) appendConnection(b []byte, r *Request) []byte {
+	if r.WebSocket {
+		return appendField(appendField(b, "Connection", "Upgrade"), "Upgrade", "websocket")
+	}
 	trailers, once := httpguts.HeaderValuesContainsToken(r.Header["Te"], "trailers"), u.pool.ttl == 0
 	if trailers {
 		b = appendField(b, "Te", "trailers")

@@ -64,10 +64,12 @@ const (
 	ReasonTruncated    Reason = "truncated"     // it ended within an answer
 	ReasonTimeout      Reason = "timeout"       // no whole answer, or no byte taken, in time
 	ReasonBadAnswer    Reason = "bad-answer"    // an answer that cannot be trusted to end where it seems to
-	ReasonCut          Reason = "cut"           // Request.Cut was closed
+	ReasonCut          Reason = "cut"           // Request.Cut was closed, or a websocket was cut
 	ReasonCanceled     Reason = "canceled"      // the context ended
 	ReasonClientUpload Reason = "client-upload" // Request.Body ended early
 	ReasonAbandoned    Reason = "abandoned"     // Answer.Close came before the answer's end
+	ReasonEnded        Reason = "ended"         // both sides have ended a websocket
+	ReasonStopped      Reason = "stopped"       // the proxy stops, and a websocket would go on for ever
 	ReasonUnfinished   Reason = "unfinished"    // it still goes on
 )
 

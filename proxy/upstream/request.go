@@ -55,6 +55,10 @@ type Request struct {
 	// the values. Only for Length -1.
 	Trailer func() http.Header
 
+	// WebSocket makes the request the handshake of a websocket: a GET without
+	// Body, to which a 101 is a final answer (see Answer.Tunnel).
+	WebSocket bool
+
 	// Timeout is the response timeout. With Follow it counts from the whole
 	// request being sent to the end of the answer; otherwise, from there to the
 	// end of the answer's head. Until then it is also the longest time that the
@@ -100,6 +104,8 @@ func (r *Request) check() error {
 		return fmt.Errorf("length is %d but there is no body", r.Length)
 	case r.Trailer != nil && (r.Body == nil || r.Length >= 0):
 		return errors.New("trailers need a body sent chunked (length -1)")
+	case r.WebSocket && (r.Method != http.MethodGet || r.Body != nil):
+		return errors.New("a websocket is opened by a GET without a body")
 	case r.Timeout < 0 || r.Follow && r.Timeout == 0:
 		return fmt.Errorf("timeout %v: a request that is followed needs one above 0", r.Timeout)
 	}

@@ -24,6 +24,12 @@
 // stream after a write that failed, because the kernel tells of a reset once
 // and of a plain end ever after.)
 //
+// A websocket is unsettled however it ends, an orderly close included: it has
+// no answer, and no end of a connection stands for one. Servers that work on
+// events (Node's ws, for one) answer a close frame or a FIN with their own at
+// once, while a handler still applies the message before it. So what came
+// through a tunnel is over when the settle time behind its end is.
+//
 // Over TLS the same holds of the encrypted bytes (see secure), and the FIN is
 // the upstream's close_notify: an end that anybody on the way could have made
 // is none.
