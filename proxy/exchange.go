@@ -22,19 +22,21 @@ type exchange struct {
 	r     *http.Request
 	start time.Time
 
-	rule    *Rule // nil where none covers the request
-	fenced  bool  // the fence decides about it
-	tokens  []token
-	holder  string
-	keys    []tokenstore.Key // in the tokens' order
-	body    body
-	seen    sighting // where the rule only observes
-	ticket  gate.Ticket
-	holds   bool      // the ticket is in flight
-	settled bool      // the ticket has had its word
-	client  client    // who reads the answer
-	request upstream.Request
-	sent    time.Time // when the upstream's turn began
+	rule     *Rule // nil where none covers the request
+	fenced   bool  // the fence decides about it
+	upgrade  bool  // it is the handshake of a websocket
+	tokens   []token
+	holder   string
+	keys     []tokenstore.Key // in the tokens' order
+	body     body
+	seen     sighting // where the rule only observes
+	ticket   gate.Ticket
+	holds    bool   // the ticket is in flight
+	settled  bool   // the ticket has had its word
+	hijacked bool   // it counts in Handler.tunnels
+	client   client // who reads the answer
+	request  upstream.Request
+	sent     time.Time // when the upstream's turn began
 
 	decision string // what became of it, for the metrics and the log
 	status   int    // of the answer; 0 when there was none
@@ -62,6 +64,7 @@ var errNotCovered = errors.New("no rule covers this write: add one, name its met
 
 // choose takes the rule of the match, and decides whether the fence does.
 func (x *exchange) choose(m route.Match) error {
+	x.upgrade = m.Upgrade
 	if m.Rule >= 0 {
 		x.rule = &x.h.Rules[m.Rule]
 	}
@@ -84,11 +87,16 @@ func (x *exchange) ruleName() string {
 
 // finish counts and logs the exchange, also when the handler panics.
 func (x *exchange) finish() {
+	if x.hijacked {
+		defer x.h.tunnels.Done()
+	}
 	x.release()
 	took := time.Since(x.start)
 	x.h.Metrics.count(x)
 	level := zapcore.DebugLevel
 	switch {
+	case x.lost == string(upstream.ReasonEnded): // no websocket ends better
+		level = zapcore.InfoLevel
 	case x.lost != "":
 		level = zapcore.WarnLevel // its key is held up until the settle time is over
 	case x.decision == decisionLeft:

@@ -48,6 +48,10 @@ func (x *exchange) forward(target string) {
 		return
 	}
 	defer answer.Close()
+	if answer.Tunnel != nil {
+		x.tunnel(answer)
+		return
+	}
 	x.relay(answer)
 }
 
@@ -59,7 +63,7 @@ func (x *exchange) prepare(target string) {
 		RemoteAddr: x.r.RemoteAddr, Scheme: scheme(x.r),
 		Body: x.body.reader, Length: x.body.length,
 		Timeout: x.h.ResponseTimeout, Follow: x.holds,
-		Informational: x.relayInformational,
+		Informational: x.relayInformational, WebSocket: x.upgrade,
 	}
 	if x.rule != nil {
 		r.Timeout = x.rule.ResponseTimeout

@@ -6,6 +6,7 @@ package proxy
 
 import (
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -60,7 +61,8 @@ type Options struct {
 // Handler is the data port. It is safe for concurrent use.
 type Handler struct {
 	Options
-	buffered atomic.Int64 // bytes reserved under MaxBuffered
+	buffered atomic.Int64   // bytes reserved under MaxBuffered
+	tunnels  sync.WaitGroup // websockets, until they are logged
 }
 
 // NewHandler returns the handler of the data port.

@@ -66,9 +66,7 @@ func (m *Metrics) count(x *exchange) {
 	if collision := (*tokenstore.CollisionError)(nil); errors.As(x.cause, &collision) {
 		m.collided.Inc()
 	}
-	if !x.sent.IsZero() {
-		m.upstream.Observe(time.Since(x.sent).Seconds())
-	}
+	m.answered(x)
 	w := x.ticket.Waited()
 	if w.Total == 0 {
 		return
@@ -78,4 +76,13 @@ func (m *Metrics) count(x *exchange) {
 		m.raise.Observe(w.Raise.Seconds())
 	}
 	m.drain.Observe((w.Total - w.Raise).Seconds())
+}
+
+// answered ends the upstream's turn: at the answer's end, or at a 101, since a
+// websocket may be open for days. Only the first call counts.
+func (m *Metrics) answered(x *exchange) {
+	if !x.sent.IsZero() {
+		m.upstream.Observe(time.Since(x.sent).Seconds())
+		x.sent = time.Time{}
+	}
 }

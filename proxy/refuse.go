@@ -89,6 +89,9 @@ func (x *exchange) answer(p *wire.Problem) {
 		x.w.Header().Set("Connection", "close")
 		_ = rc.SetReadDeadline(past)
 	}
+	if x.upgrade { // as in relayHead
+		x.w.Header().Set("Connection", "close")
+	}
 	if wire.IsGRPC(x.r.Header) {
 		x.status = http.StatusOK
 		p.WriteGRPC(x.w)

@@ -18,6 +18,7 @@ var buffers = sync.Pool{New: func() any { b := make([]byte, 32<<10); return &b }
 func (x *exchange) relay(a *upstream.Answer) {
 	out := &x.client
 	x.relayHead(a)
+	x.w.WriteHeader(a.Status)
 	buf := buffers.Get().(*[]byte)
 	defer buffers.Put(buf)
 
@@ -78,7 +79,7 @@ func (x *exchange) breakOff(o upstream.Outcome, cause error) {
 	x.abort()
 }
 
-// relayHead passes on the answer's head, with what the fence has to say.
+// relayHead prepares the answer's head, with what the fence has to say.
 func (x *exchange) relayHead(a *upstream.Answer) {
 	x.status, x.decision = a.Status, decisionPassed
 	h := x.w.Header()
@@ -100,11 +101,14 @@ func (x *exchange) relayHead(a *upstream.Answer) {
 		// the body would be read as the next request.
 		h.Set("Connection", "close")
 	}
+	if x.upgrade {
+		// What a client sent in the hope of a 101 is no request.
+		h.Set("Connection", "close")
+	}
 	if x.fenced {
 		x.decision = x.admittedAs()
 		x.say(x.result(), wire.ForwardedYes)
 	}
-	x.w.WriteHeader(a.Status)
 }
 
 // relayInformational passes on a 1xx answer.

@@ -97,6 +97,8 @@ func (r *rig) proxy(target string, change func(o *Options, rules []Rule)) {
 		{Name: "held", Paths: []string{"/held"}, Keys: one("held"), Headers: []string{"X-Holder"}},
 		{Name: "reads", Paths: []string{"/reads"}, Keys: one("reads"), FenceReads: true},
 		{Name: "bounded", Paths: []string{"/bounded"}, Keys: one("bounded")},
+		{Name: "feed", Paths: []string{"/feed/{id}"}, Keys: one("feed:{id}"), WebSocket: true},
+		{Name: "chat", Paths: []string{"/chat"}, NoKey: true, WebSocket: true},
 		{Name: "zxid", Paths: []string{"/zxid"}, Keys: one("zxid"), Format: tokenstore.Hex},
 	}
 	rules := make([]Rule, len(routes))

@@ -44,5 +44,9 @@ func (g *Gate) quiet() {
 	}
 }
 
+// Stopped returns a channel that is closed by Stop: what would go on for ever
+// is to end then.
+func (g *Gate) Stopped() <-chan struct{} { return g.stop }
+
 // Stopping reports whether Stop was called.
 func (g *Gate) Stopping() bool { return g.stopping.Load() }

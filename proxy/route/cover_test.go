@@ -103,6 +103,7 @@ func TestWebSocket(t *testing.T) {
 		{"override in the query", "GET", "/feed/1?_method=PUT", good, nil, "upgrade-refused"},
 		{"a body", "GET", "/feed/1", good, func(r *http.Request) { r.ContentLength = 1 }, "upgrade-refused"},
 		{"a chunked body", "GET", "/feed/1", good, func(r *http.Request) { r.ContentLength = -1 }, "upgrade-refused"},
+		{"HTTP/1.0", "GET", "/feed/1", good, func(r *http.Request) { r.ProtoMajor, r.ProtoMinor = 1, 0 }, "upgrade-refused"},
 		{"HTTP/2", "GET", "/feed/1", good, func(r *http.Request) { r.ProtoMajor = 2 }, "upgrade-refused"},
 		{"alias of the path", "GET", "/FEED/1", good, nil, "path-alias"},
 		{"not canonical", "GET", "/feed//1", good, nil, "path-not-canonical"},

@@ -44,7 +44,7 @@ func (m *Match) Covered() bool { return m.cover != nil }
 
 // Match finds the rule of a request, or why the request must not be forwarded;
 // its errors are *Refusal. It reads r.Method, r.RequestURI and r.Header (of a
-// handshake r.ProtoMajor and r.ContentLength too), and changes nothing.
+// handshake its version and r.ContentLength too), and changes nothing.
 //
 // Which checks see which request (contract, section 3):
 //
@@ -140,6 +140,8 @@ func notWebSocket(r *http.Request, override bool) string {
 		return "a websocket is opened by a GET without a method override; send that"
 	case r.ProtoMajor > 1:
 		return "over HTTP/2 there is no Upgrade; open the websocket over HTTP/1.1"
+	case r.ProtoMajor == 1 && r.ProtoMinor == 0:
+		return "HTTP/1.0 has no Upgrade; open the websocket over HTTP/1.1"
 	case r.ContentLength != 0:
 		return "the handshake has a body, which the upstream could take for frames; leave it out"
 	case !namesUpgrade(r.Header["Connection"]):
