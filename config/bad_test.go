@@ -115,7 +115,7 @@ store: {etcd: {}, session_ttl: 10s}
 upstream: {url: "h2c://x"}
 admin: {token_file: a, tls: {}, hosts: []}
 rules:
-  - {name: a, path: /a, key: a, websocket: true}
+  - {name: a, path: /a, key: a}
 limits: {max_keys: 0}
 audit: ""
 leases: {}
@@ -130,7 +130,6 @@ tracing: {}
 		`f.yaml:4:9: admin.token_file: is not built yet in this version (leave it out; listen on a loopback address)`,
 		`f.yaml:4:24: admin.tls: is not built yet in this version (leave it out; listen on a loopback address)`,
 		`f.yaml:4:33: admin.hosts: is not built yet in this version (leave it out; ask for a loopback name)`,
-		`f.yaml:6:33: rules[0].websocket: is not built yet in this version (leave it out; no upgrade passes)`,
 		`f.yaml:7:10: limits.max_keys: is not built yet in this version (leave it out; keys are not counted)`,
 		`f.yaml:8:1: audit: is not built yet in this version (leave it out)`,
 		`f.yaml:9:1: leases: is not built yet in this version (leave it out)`,

@@ -110,6 +110,7 @@ rules:
     max_jump: 1:0
     response_timeout: 8s
     settle: 9s
+    websocket: true
     path_policy: {encoded_slash: segment, params: keep, normalize: true, case_insensitive: true, trailing_slash: same}
   - {name: b, path: /c}
   - name: c
@@ -136,7 +137,7 @@ log: {level: debug, format: json, access: true}
 	canonical := PathPolicy{SlashReject, ParamsReject, false, false, SlashDistinct}
 	normalize := PathPolicy{SlashReject, ParamsReject, true, false, SlashDistinct}
 	want.Rules = []Rule{
-		{"a", []string{"/a/*", "/b/{id}"}, []string{"PUT", "POST", "PATCH", "DELETE", "PURGE"}, "k:{id}", nil,
+		{"a", []string{"/a/*", "/b/{id}"}, []string{"PUT", "POST", "PATCH", "DELETE", "PURGE"}, "k:{id}", nil, true,
 			Overrides{&own.Header, &own.Format, &own.Epoch, &own.Token, &own.Mode, &own.Reads, &own.DrainTimeout, &own.DiscloseHighest,
 				&own.HolderHeader, &own.MaxToken, &own.MaxJump, &response, &settle, &policy}},
 		{Name: "b", Paths: []string{"/c"}},

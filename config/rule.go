@@ -23,6 +23,9 @@ type Rule struct {
 	// except where no token is asked for; Config.Keys gives either.
 	Key  string `yaml:"key"`
 	Keys []Key  `yaml:"keys"`
+	// WebSocket lets websocket handshakes pass on the rule's paths, whatever
+	// its methods are.
+	WebSocket bool `yaml:"websocket"`
 
 	Overrides `yaml:",inline"`
 }

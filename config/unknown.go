@@ -22,7 +22,6 @@ var unbuilt = map[string]string{
 	"store.session_ttl":  "leave it out; it goes with a shared store",
 	"store.margin":       "leave it out; it goes with a shared store",
 	"store.linger":       "leave it out; it goes with a shared store",
-	"rules[].websocket":  "leave it out; no upgrade passes",
 	"limits.max_keys":    "leave it out; keys are not counted",
 	"audit":              "leave it out",
 	"leases":             "leave it out",

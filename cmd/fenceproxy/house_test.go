@@ -215,6 +215,23 @@ func TestTokenstoreIsPure(t *testing.T) {
 	}
 }
 
+// testOnly are modules that tests need, and that the binary must not carry.
+var testOnly = []string{"github.com/coder/websocket", "github.com/rogpeppe/go-internal"}
+
+func TestBinaryCarriesNoTestModule(t *testing.T) {
+	pkgs := goList(t, "linux", "-deps", "./cmd/fenceproxy")
+	if len(pkgs) < 10 {
+		t.Fatalf("only %d packages were looked at: this has shown nothing", len(pkgs))
+	}
+	for _, p := range pkgs {
+		for _, m := range testOnly {
+			if p.ImportPath == m || strings.HasPrefix(p.ImportPath, m+"/") {
+				t.Errorf("the binary carries %s, which is for tests only", p.ImportPath)
+			}
+		}
+	}
+}
+
 // topLevel is all that may stand at the module's root, beside names that begin
 // with a dot.
 var topLevel = []string{"LICENSE", "Makefile", "README.md", "cmd", "config", "deploy", "go.mod", "go.sum", "proxy", "tokenstore"}

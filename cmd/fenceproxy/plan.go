@@ -68,6 +68,7 @@ var formats = map[config.Format]tokenstore.Format{
 func planRoute(cfg *config.Config, r *config.Rule, policy config.Policy) route.Rule {
 	rr := route.Rule{Name: r.Name, Paths: r.Paths, Methods: r.Methods, NoKey: policy.Token == config.TokenNone,
 		Headers: []string{policy.Header}, Format: formats[policy.Format], Policy: pathPolicy(policy.PathPolicy)}
+	rr.WebSocket = r.WebSocket
 	rr.FenceReads = !rr.NoKey && policy.Reads == config.ReadsFence
 	if policy.HolderHeader != "" {
 		rr.Headers = append(rr.Headers, policy.HolderHeader)
@@ -227,7 +228,7 @@ func planRoutes(cfg *config.Config, report *config.Report, routes []route.Rule) 
 
 // unread reports whether what decides the requests of rule i has an error.
 func unread(report *config.Report, i int) bool {
-	for _, name := range []string{"name", "path", "methods", "key", "keys", "header", "holder_header", "token", "reads", "format", "path_policy"} {
+	for _, name := range []string{"name", "path", "methods", "key", "keys", "header", "holder_header", "token", "reads", "format", "path_policy", "websocket"} {
 		if report.Has(fmt.Sprintf("rules[%d].%s", i, name)) {
 			return true
 		}

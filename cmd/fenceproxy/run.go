@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -27,13 +28,14 @@ import (
 
 // service is a running proxy.
 type service struct {
-	cfg    *config.Config
-	log    *zap.Logger
-	store  openStore
-	gate   *gate.Gate
-	data   *http.Server
-	admin  *http.Server // nil when it is off
-	failed chan error   // a listener that broke, a store that is of no more use
+	cfg     *config.Config
+	log     *zap.Logger
+	store   openStore
+	gate    *gate.Gate
+	handler *proxy.Handler // of data
+	data    *http.Server
+	admin   *http.Server // nil when it is off
+	failed  chan error   // a listener that broke, a store that is of no more use
 }
 
 // openStore is a store and what only this file wants to know of it.
@@ -50,7 +52,7 @@ type openStore struct {
 // run serves until a signal comes, the store fails, or a listener breaks.
 func run(cfg *config.Config, p planned, log *zap.Logger, signals <-chan os.Signal) error {
 	defer func() { _ = log.Sync() }()
-	carryBallast()
+	defer runtime.KeepAlive(newBallast())
 	s, err := start(cfg, p, log)
 	if err != nil {
 		return err
@@ -94,8 +96,8 @@ func start(cfg *config.Config, p planned, log *zap.Logger) (_ *service, err erro
 		return nil, &exitError{exitFailed, err}
 	}
 	registry := s.registry()
-	handler := s.handler(p, registry)
-	s.data = proxy.NewServer(handler, proxy.ServerOptions{
+	s.handler = s.newHandler(p, registry)
+	s.data = proxy.NewServer(s.handler, proxy.ServerOptions{
 		HeaderTimeout: cfg.Listen.HeaderTimeout, IdleTimeout: cfg.Listen.IdleTimeout, MaxHeader: int(cfg.Limits.MaxHeader),
 	})
 	s.serve(s.data, data, "listen.address")
@@ -143,7 +145,7 @@ func (s *service) close() {
 	}
 }
 
-func (s *service) handler(p planned, reg prometheus.Registerer) *proxy.Handler {
+func (s *service) newHandler(p planned, reg prometheus.Registerer) *proxy.Handler {
 	for i := range p.rules {
 		p.rules[i].Suspect = slices.Contains(s.store.changed, p.rules[i].Name)
 	}
@@ -231,7 +233,12 @@ func (s *service) stop(signals <-chan os.Signal) error {
 	}()
 	s.gate.Stop()
 	down := make(chan struct{})
-	go func() { defer close(down); _ = s.data.Shutdown(ctx) }()
+	go func() {
+		defer close(down)
+		if s.data.Shutdown(ctx) == nil {
+			s.handler.WaitTunnels() // Shutdown does not know them
+		}
+	}()
 	idle := s.gate.Idle(ctx) == nil
 	// What is left is no write of the fence's: streams that nobody ends, uploads
 	// that were not admitted. They get a moment.

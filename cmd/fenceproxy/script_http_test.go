@@ -11,11 +11,12 @@ import (
 	"sync"
 	"time"
 
+	"github.com/coder/websocket"
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// backend is the service behind the proxy: it answers every request with 204,
-// those below /slow/ only after release.
+// backend is the service behind the proxy: it opens websockets, and answers
+// every other request with 204, those below /slow/ only after release.
 type backend struct {
 	*httptest.Server
 	release func()
@@ -28,6 +29,10 @@ func cmdUpstream(ts *testscript.TestScript, neg bool, args []string) {
 	slow := make(chan struct{})
 	b := &backend{release: sync.OnceFunc(func() { close(slow) }), arrived: make(chan struct{}, 16)}
 	b.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Upgrade") != "" {
+			echo(w, r)
+			return
+		}
 		_, _ = io.Copy(io.Discard, r.Body)
 		if strings.HasPrefix(r.URL.Path, "/slow/") {
 			b.arrived <- struct{}{}
@@ -38,6 +43,44 @@ func cmdUpstream(ts *testscript.TestScript, neg bool, args []string) {
 	stageOf(ts).upstream = b
 	ts.Defer(func() { b.release(); b.Close() })
 	ts.Setenv("UPSTREAM", b.URL)
+}
+
+// echo is a websocket that says everything again.
+func echo(w http.ResponseWriter, r *http.Request) {
+	c, err := websocket.Accept(w, r, nil)
+	if err != nil {
+		return
+	}
+	defer func() { _ = c.CloseNow() }()
+	for {
+		kind, message, err := c.Read(context.Background())
+		if err != nil || c.Write(context.Background(), kind, message) != nil {
+			return
+		}
+	}
+}
+
+// socket PATH [NAME:VALUE…] opens a websocket through the proxy, has something
+// said over it, and leaves it open.
+func cmdSocket(ts *testscript.TestScript, neg bool, args []string) {
+	usage(ts, neg || len(args) < 1, "socket PATH [NAME:VALUE…]")
+	header := http.Header{}
+	for _, h := range args[1:] {
+		name, value, ok := strings.Cut(h, ":")
+		usage(ts, !ok, "a header is NAME:VALUE")
+		header.Add(name, value)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), scriptPatience)
+	defer cancel()
+	c, _, err := websocket.Dial(ctx, "ws://"+ts.Getenv("PROXY")+args[0], &websocket.DialOptions{HTTPHeader: header})
+	ts.Check(err)
+	ts.Defer(func() { _ = c.CloseNow() })
+	ts.Check(c.Write(ctx, websocket.MessageText, []byte("hello")))
+	_, said, err := c.Read(ctx)
+	ts.Check(err)
+	if string(said) != "hello" {
+		ts.Fatalf("the websocket says %q", said)
+	}
 }
 
 // release AFTER lets the requests below /slow/ end, that long from now.

@@ -42,6 +42,7 @@ func TestScripts(t *testing.T) {
 			"release":  cmdRelease,
 			"http":     cmdHTTP,
 			"answer":   cmdAnswer,
+			"socket":   cmdSocket,
 			"truncate": cmdTruncate,
 		},
 	})

@@ -59,14 +59,18 @@ func (d *dialer) dial(ctx context.Context) (net.Conn, error) {
 // by itself for TCP.
 func (d *dialer) connect(ctx context.Context) (net.Conn, error) {
 	const pause = 5 * time.Millisecond
+	full := false
 	for {
 		c, err := new(net.Dialer).DialContext(ctx, d.network, d.addr)
-		if d.network != "unix" || !errors.Is(err, syscall.EAGAIN) {
+		switch {
+		case full && err != nil && ctx.Err() != nil:
+			return nil, fmt.Errorf("its backlog stayed full: %w", os.ErrDeadlineExceeded)
+		case d.network != "unix" || !errors.Is(err, syscall.EAGAIN):
 			return c, err
 		}
+		full = true
 		select {
-		case <-ctx.Done():
-			return nil, fmt.Errorf("its backlog stayed full: %w", os.ErrDeadlineExceeded)
+		case <-ctx.Done(): // the next attempt fails
 		case <-time.After(pause):
 		}
 	}

@@ -89,6 +89,21 @@ func (s *secure) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// CloseWrite sends the close_notify that ends what the upstream reads. Nothing
+// is written after it.
+func (s *secure) CloseWrite() error {
+	err := s.tls.CloseWrite()
+	s.mu.Lock()
+	b := s.out
+	s.out = nil
+	s.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	_, err = s.Conn.Write(b)
+	return err
+}
+
 // quiet reports whether nothing has come from the upstream but what belongs to
 // TLS, such as a session ticket. That is read and done with, so that the next
 // answer begins with a new record.

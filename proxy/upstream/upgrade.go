@@ -74,8 +74,9 @@ func acceptOf(key string) string {
 // the 101. io.EOF is its FIN.
 func (t *Tunnel) Read(p []byte) (int, error) { return t.x.c.br.Read(p) }
 
-// Write sends p.
-func (t *Tunnel) Write(p []byte) (int, error) { return t.x.c.Write(p) }
+// Write sends p: through the connection and not beneath its TLS, as a request
+// is sent.
+func (t *Tunnel) Write(p []byte) (int, error) { return t.x.c.Conn.Write(p) }
 
 // CloseWrite passes the client's end on. It is called by the goroutine that
 // writes, after its last Write.

@@ -110,7 +110,12 @@ func TestHandshakeChecked(t *testing.T) {
 
 // The tunnel begins right behind the 101, has no time limit, passes both ends
 // on, and is unsettled however it ends.
-func TestTunnel(t *testing.T) {
+func TestTunnel(t *testing.T) { playTunnel(t, listen) }
+
+// TestTunnelTLS: the same, encrypted both ways.
+func TestTunnelTLS(t *testing.T) { playTunnel(t, listenTLS) }
+
+func playTunnel(t *testing.T, listen func(*testing.T, func(*wire)) (*Upstream, chan struct{}, func())) {
 	for name, row := range map[string]struct {
 		end  func(a *Answer)
 		want Reason
