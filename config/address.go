@@ -8,19 +8,21 @@ import (
 	"strings"
 )
 
-// address is a host:port taken apart; the host of every interface is "".
+// address is a host:port taken apart, where the host of every interface is "",
+// or the path of a unix socket.
 type address struct {
 	host string
 	port int
+	unix string // "" for host:port
 }
 
 var hostName = regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9_.-]{0,251}[A-Za-z0-9_.])?$`)
 
-// parseAddress reads host:port. It resolves nothing.
+// parseAddress reads host:port or unix:/path. It resolves nothing.
 func parseAddress(s string) (address, *wrong) {
 	const right = "host:port, as in 127.0.0.1:8080"
-	if strings.HasPrefix(s, "unix:") {
-		return address{}, &wrong{"a unix socket" + notBuilt, right}
+	if path, ok := strings.CutPrefix(s, "unix:"); ok {
+		return address{unix: path}, checkSocket(path)
 	}
 	host, port, err := net.SplitHostPort(s)
 	if err != nil {
@@ -33,7 +35,7 @@ func parseAddress(s string) (address, *wrong) {
 	if !isHost(host) {
 		return address{}, &wrong{"the host of " + quote(s) + " is neither a name nor an IP address", right}
 	}
-	return address{host, int(n)}, nil
+	return address{host: host, port: int(n)}, nil
 }
 
 // isHost reports whether host is a name, an IP address or "". What looks like
@@ -58,11 +60,14 @@ func (a address) loopback() bool {
 // everywhere reports whether a is every interface of the machine.
 func (a address) everywhere() bool {
 	ip, err := netip.ParseAddr(a.host)
-	return a.host == "" || err == nil && ip.IsUnspecified()
+	return a.unix == "" && (a.host == "" || err == nil && ip.IsUnspecified())
 }
 
 // overlaps reports whether a and b certainly are one socket.
 func (a address) overlaps(b address) bool {
+	if a.unix != "" || b.unix != "" {
+		return a.unix == b.unix
+	}
 	return a.port == b.port && a.port != 0 && (strings.EqualFold(a.host, b.host) || a.everywhere() || b.everywhere())
 }
 
@@ -107,7 +112,7 @@ func parseURL(s string) (address, *wrong) {
 	if !plainPath(u) {
 		return address{}, &wrong{"the path of " + quote(s) + " is not canonical", "segments that are neither empty nor dots, without a slash at the end, as in http://127.0.0.1:9000/api"}
 	}
-	return address{u.Hostname(), int(n)}, nil
+	return address{host: u.Hostname(), port: int(n)}, nil
 }
 
 func isHTTP(u *url.URL) bool { return u.Scheme == "http" || u.Scheme == "https" }

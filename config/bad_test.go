@@ -110,7 +110,20 @@ var badFiles = []struct {
 		`f.yaml:2:63: fencing.reads: "fenced" is not known (did you mean fence? pass or fence)`,
 		`f.yaml:3:19: unmatched_writes: "allow" is not known (reject or forward)`,
 	}},
-	{"not built", `listen: {tls: {cert_file: a}, socket_mode: "0660", address: "unix:/run/x.sock"}
+	{"listening", `listen: {address: unix:run/x.sock, socket_mode: 660, tls: {key_file: k, client_ca_file: c}}
+admin: {address: unix:/run/y.sock}
+` + good, []string{
+		`f.yaml:1:19: listen.address: "unix:run/x.sock" does not name a socket (an absolute path, as in unix:/run/api.sock)`,
+		`f.yaml:1:49: listen.socket_mode: "660" is not the mode of a file (four octal digits, as in "0660")`,
+		`f.yaml:1:59: listen.tls.cert_file: is missing (the file of the certificate; or leave listen.tls out for plain HTTP)`,
+		`f.yaml:2:18: admin.address: is a unix socket, which only listen.address may be (127.0.0.1:PORT, [::1]:PORT or localhost:PORT)`,
+	}},
+	{"nobody may connect", `listen: {address: unix:/run/x.sock, socket_mode: "0440", tls: {cert_file: c}}
+` + good, []string{
+		`f.yaml:1:50: listen.socket_mode: 0440 keeps even the proxy's own user from connecting ("0660", or another that has write for its owner)`,
+		`f.yaml:1:63: listen.tls.key_file: is missing (the file of the certificate's key)`,
+	}},
+	{"not built", `listen: {}
 store: {etcd: {}, session_ttl: 10s}
 upstream: {url: "h2c://x"}
 admin: {token_file: a, tls: {}, hosts: []}
@@ -121,9 +134,6 @@ audit: ""
 leases: {}
 tracing: {}
 `, []string{
-		`f.yaml:1:10: listen.tls: is not built yet in this version (leave it out; clients come in over plain HTTP)`,
-		`f.yaml:1:31: listen.socket_mode: is not built yet in this version (leave it out; listen on host:port)`,
-		`f.yaml:1:61: listen.address: a unix socket is not built yet in this version (host:port, as in 127.0.0.1:8080)`,
 		`f.yaml:2:9: store.etcd: is not built yet in this version (embedded or memory)`,
 		`f.yaml:2:19: store.session_ttl: is not built yet in this version (leave it out; it goes with a shared store)`,
 		`f.yaml:3:17: upstream.url: an upstream over h2c is not built yet in this version (an http URL)`,

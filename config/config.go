@@ -37,8 +37,11 @@ type Config struct {
 // Listen is where clients come in.
 type Listen struct {
 	// Address is host:port; port 0 takes a free one, an empty host is every
-	// interface.
+	// interface. Or it is unix:/path.
 	Address string `yaml:"address"`
+	// SocketMode is the mode of a unix socket's file.
+	SocketMode FileMode  `yaml:"socket_mode"`
+	TLS        ListenTLS `yaml:"tls"`
 	// HeaderTimeout is a client's time for its request head, 1ms to 24h.
 	HeaderTimeout time.Duration `yaml:"header_timeout"`
 	// IdleTimeout is how long an idle connection is kept, 1ms to 24h.
@@ -47,6 +50,20 @@ type Listen struct {
 	// and X-Forwarded-* are kept; Trusted has them as prefixes.
 	TrustedProxies []string `yaml:"trusted_proxies"`
 }
+
+// ListenTLS lets clients come in over TLS, and over nothing else. Without
+// CertFile it is off, and then the others are empty.
+type ListenTLS struct {
+	// CertFile is the certificate with its chain, KeyFile its key, both PEM.
+	CertFile string `yaml:"cert_file"`
+	KeyFile  string `yaml:"key_file"`
+	// ClientCAFile holds the authorities, PEM, one of which must have signed
+	// the certificate that a client must then have; "" asks for none.
+	ClientCAFile string `yaml:"client_ca_file"`
+}
+
+// On reports whether clients come in over TLS.
+func (t ListenTLS) On() bool { return t.CertFile != "" }
 
 // Upstream is the service behind the proxy.
 type Upstream struct {

@@ -9,6 +9,7 @@ func Default() *Config {
 	return &Config{
 		Listen: Listen{
 			Address:       "127.0.0.1:8080",
+			SocketMode:    0o660,
 			HeaderTimeout: 10 * time.Second,
 			IdleTimeout:   120 * time.Second,
 		},

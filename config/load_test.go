@@ -80,7 +80,7 @@ func wantSame(t *testing.T, got, want *Config) {
 
 func TestLoadEverySetting(t *testing.T) {
 	c := mustLoad(t, `
-listen: {address: ":80", header_timeout: 1s, idle_timeout: 2s, trusted_proxies: [10.0.0.0/8, "::1"]}
+listen: {address: "unix:/x", socket_mode: 0600, tls: {cert_file: c, key_file: k, client_ca_file: ca}, header_timeout: 1s, idle_timeout: 2s, trusted_proxies: [10.0.0.0/8, "::1"]}
 upstream:
   url: HTTPS://svc.example:81/base
   tls: {ca_file: ca.pem, cert_file: crt.pem, key_file: key.pem, server_name: api.example}
@@ -126,7 +126,7 @@ shutdown_timeout: 20s
 log: {level: debug, format: json, access: true}
 `, env())
 	want := Default()
-	want.Listen = Listen{":80", time.Second, 2 * time.Second, []string{"10.0.0.0/8", "::1"}}
+	want.Listen = Listen{"unix:/x", 0o600, ListenTLS{"c", "k", "ca"}, time.Second, 2 * time.Second, []string{"10.0.0.0/8", "::1"}}
 	want.Upstream = Upstream{"HTTPS://svc.example:81/base", TLS{"ca.pem", "crt.pem", "key.pem", "api.example"}, false, 3 * time.Second, 4 * time.Second, 5 * time.Second, []int{503}}
 	want.Admin.Address = ""
 	want.Store.Embedded = &Embedded{"/data", false}

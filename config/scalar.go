@@ -36,6 +36,12 @@ func setScalar(v reflect.Value, value string) error {
 			return &wrong{quote(value) + " is not a size", remedy}
 		}
 		*to = s
+	case *FileMode:
+		m, err := parseFileMode(value)
+		if err != nil {
+			return &wrong{quote(value) + " is not the mode of a file", remedy}
+		}
+		*to = m
 	case *int:
 		n, err := parseDigits(value)
 		if err != nil {
@@ -89,6 +95,8 @@ func wanted(t reflect.Type, f field) string {
 		return "a duration such as 30s, 500ms or 1m30s"
 	case *Size:
 		return "a size such as 65536, 64KiB or 1MiB"
+	case *FileMode:
+		return `four octal digits, as in "0660"`
 	case *int:
 		return "digits alone, as in 64"
 	case *uint64:

@@ -87,6 +87,8 @@ func (v *validator) listeners() {
 	if err != nil {
 		v.fail("listen.address", err.message, err.remedy)
 	}
+	v.socketMode(listen)
+	v.listenTLS()
 	if v.cfg.Admin.Address == "" {
 		return
 	}
@@ -94,11 +96,36 @@ func (v *validator) listeners() {
 	switch {
 	case err != nil:
 		v.fail("admin.address", err.message, err.remedy)
+	case admin.unix != "":
+		v.fail("admin.address", "is a unix socket, which only listen.address may be", "127.0.0.1:PORT, [::1]:PORT or localhost:PORT")
 	case !admin.loopback():
 		v.fail("admin.address", quote(v.cfg.Admin.Address)+" is not a loopback address",
 			"127.0.0.1:PORT, [::1]:PORT or localhost:PORT; any other needs admin.token_file, which"+notBuilt)
 	case admin.overlaps(listen):
 		v.fail("admin.address", "is taken by listen.address already", "another port")
+	}
+}
+
+// socketMode looks for a mode that says nothing, or locks everybody out.
+func (v *validator) socketMode(listen address) {
+	mode := v.cfg.Listen.SocketMode
+	switch {
+	case mode&0o200 == 0:
+		v.fail("listen.socket_mode", mode.String()+" keeps even the proxy's own user from connecting", `"0660", or another that has write for its owner`)
+	case listen.unix == "" && !v.bad["listen.address"] && v.cfg.given("listen.socket_mode") && mode != Default().Listen.SocketMode:
+		v.warn("listen.socket_mode", "counts only for a unix socket, and listen.address is none", "leave it out")
+	}
+}
+
+// listenTLS wants files that go together. What is in them is read where they
+// are used.
+func (v *validator) listenTLS() {
+	t := v.cfg.Listen.TLS
+	switch {
+	case t.On() && t.KeyFile == "":
+		v.fail("listen.tls.key_file", "is missing", "the file of the certificate's key")
+	case !t.On() && (t.KeyFile != "" || t.ClientCAFile != ""):
+		v.fail("listen.tls.cert_file", "is missing", "the file of the certificate; or leave listen.tls out for plain HTTP")
 	}
 }
 

@@ -37,7 +37,13 @@ func TestAddresses(t *testing.T) {
 		{in: "a/b:80"},
 		{in: "http://a:80"},
 		{in: "-a:80"},
-		{in: "unix:/x"},
+		{"unix:/x", true, false, false},
+		{in: "unix:x"},
+		{in: "unix:"},
+		{in: "unix:/"},
+		{in: "unix:/x/"},
+		{in: "unix:@x"},
+		{in: "unix:/" + strings.Repeat("x", 100)},
 		{in: ""},
 	} {
 		a, err := parseAddress(tt.in)

@@ -51,6 +51,10 @@ func (x *exchange) readAhead() error {
 	switch {
 	case errors.Is(err, io.EOF):
 		x.body.reader = bytes.NewReader(head)
+		if stream(x.r) && len(x.r.Trailer) == 0 {
+			// HTTP/2 needs no length, but many an upstream takes no chunks.
+			x.body.length = int64(len(head))
+		}
 		return nil
 	case err == nil || errors.Is(err, errBuffers): // what observes goes on without more room
 		x.body.streaming = true
@@ -107,6 +111,10 @@ func (x *exchange) read(size int64) ([]byte, error) {
 			return buf, io.EOF
 		}
 		if err != nil {
+			if stream(x.r) {
+				// Left, timed out, or framed badly: each is a reset (RFC 9113, 8.1.1).
+				return nil, gate.ErrLeft
+			}
 			return nil, brokenBody(err)
 		}
 	}

@@ -26,6 +26,7 @@ type client struct {
 	gone  bool          // it left, or was detached
 	done  chan struct{} // closed to end the watch; nil while there is none
 	ended chan struct{} // closed when it has ended
+	stuck chan error    // gets the end of a write that goes on without us; nil for none
 }
 
 func (x *exchange) newClient() client {
@@ -62,6 +63,10 @@ func (c *client) flush() {
 // timely runs f, which may block on the client, under what is left of the
 // grace if the write is overtaken.
 func (c *client) timely(f func() error) {
+	if stream(c.x.r) && c.x.holds && !c.x.settled {
+		c.apart(f)
+		return
+	}
 	overtaken := c.done != nil && isClosed(c.x.ticket.Overtaken())
 	start := time.Now()
 	if overtaken {
@@ -75,9 +80,38 @@ func (c *client) timely(f func() error) {
 	}
 }
 
+// apart is timely on HTTP/2. A deadline there resets the stream, but only when
+// the frame that is being written is on its way: on a connection that takes
+// nothing, f would not come back. It runs on a goroutine of its own, and is
+// left to itself when the grace is over.
+func (c *client) apart(f func() error) {
+	ended := make(chan error, 1)
+	go func() { ended <- f() }()
+	raised := c.x.ticket.Overtaken()
+	var late <-chan time.Time
+	var since time.Time
+	for {
+		select {
+		case err := <-ended:
+			c.gone = c.gone || err != nil
+			if raised == nil {
+				c.left -= time.Since(since)
+			}
+			return
+		case <-raised:
+			raised, since = nil, time.Now()
+			late = time.After(c.left)
+		case <-late:
+			c.gone, c.stuck = true, ended
+			_ = c.rc.SetWriteDeadline(past)
+			return
+		}
+	}
+}
+
 // watch begins to look for a raise while the client is written to.
 func (c *client) watch() {
-	if c.done != nil || !c.x.holds {
+	if c.done != nil || !c.x.holds || stream(c.x.r) {
 		return
 	}
 	c.done, c.ended = make(chan struct{}), make(chan struct{})
@@ -101,8 +135,13 @@ func (c *client) undeadline() {
 	_ = c.rc.SetWriteDeadline(time.Time{})
 }
 
-// close ends the watch.
+// close ends the watch. A stuck write must not outlive the handler; the
+// connection that does not take it is closed after a time.
 func (c *client) close() {
+	if c.stuck != nil {
+		<-c.stuck
+		c.stuck = nil
+	}
 	if c.done == nil {
 		return
 	}
@@ -132,9 +171,12 @@ func ConnContext(ctx context.Context, c net.Conn) context.Context {
 const pollClient = 250 * time.Millisecond
 
 // watchClient returns a context that ends when the client leaves. net/http
-// sees to it by itself once it has read the whole body, but only as long as
-// the client sends nothing behind it.
+// sees to it by itself on HTTP/2, and on HTTP/1 once it has read the whole
+// body, but only as long as the client sends nothing behind it.
 func (x *exchange) watchClient(ctx context.Context) (_ context.Context, stop func()) {
+	if stream(x.r) {
+		return ctx, func() {}
+	}
 	w := &watch{r: x.r}
 	ctx, w.cancel = context.WithCancel(ctx)
 	w.mu.Lock()
@@ -173,8 +215,11 @@ func (w *watch) stop() {
 }
 
 // clientGone reports whether the client has closed its side of the
-// connection. In doubt it has not.
+// connection, or reset its stream. In doubt it has not.
 func clientGone(r *http.Request) bool {
+	if stream(r) {
+		return r.Context().Err() != nil
+	}
 	c, ok := r.Context().Value(connKey{}).(net.Conn)
 	return ok && hungUp(c)
 }

@@ -60,7 +60,7 @@ func (x *exchange) prepare(target string) {
 	r := &x.request
 	*r = upstream.Request{
 		Method: x.r.Method, Target: target, Host: x.r.Host, Header: x.r.Header,
-		RemoteAddr: x.r.RemoteAddr, Scheme: scheme(x.r),
+		RemoteAddr: x.r.RemoteAddr, Scheme: x.scheme(),
 		Body: x.body.reader, Length: x.body.length,
 		Timeout: x.h.ResponseTimeout, Follow: x.holds,
 		Informational: x.relayInformational, WebSocket: x.upgrade,
@@ -79,7 +79,7 @@ func (x *exchange) prepare(target string) {
 		// The answer may come while the client still uploads.
 		_ = rc.EnableFullDuplex() // HTTP/2 has it anyway
 		r.Interrupt = func() { _ = rc.SetReadDeadline(past) }
-		if x.r.Header.Get("Expect") != "" {
+		if x.r.Header.Get("Expect") != "" && !stream(x.r) {
 			// net/http tells the client to go on at the first read of the body. It
 			// must not do so while a 1xx of the upstream's is written.
 			_, _ = x.r.Body.Read(nil)
@@ -88,14 +88,6 @@ func (x *exchange) prepare(target string) {
 	if x.holds && (x.body.streaming || x.body.length > oneWrite) {
 		r.Cut = x.ticket.Overtaken() // L1
 	}
-}
-
-// scheme is what the client used.
-func scheme(r *http.Request) string {
-	if r.TLS != nil {
-		return "https"
-	}
-	return "http"
 }
 
 // trailer is what the upstream gets of the client's trailers.

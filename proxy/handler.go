@@ -73,7 +73,11 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := &exchange{h: h, w: w, r: r, start: time.Now()}
 	defer x.finish()
 
-	match, err := h.Table.Match(r)
+	var match route.Match
+	err := malformed(r)
+	if err == nil {
+		match, err = h.Table.Match(r)
+	}
 	switch {
 	case err == nil:
 		err = x.choose(match)

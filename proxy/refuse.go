@@ -80,10 +80,14 @@ func (x *exchange) abort() {
 
 // answer writes the problem, also to a client that is still uploading.
 func (x *exchange) answer(p *wire.Problem) {
-	x.decision, x.status = string(p.Name()), p.Status
-	unread := x.bodyUnread()
+	x.decision = string(p.Name())
+	if x.client.gone {
+		x.abort() // it did not even take what came before
+	}
+	x.status = p.Status
+	unread, grpc := x.bodyUnread(), wire.IsGRPC(x.r.Header)
 	rc := http.NewResponseController(x.w)
-	if unread {
+	if unread && !stream(x.r) {
 		// Without both, net/http reads on before it answers, and a stalled
 		// client never gets its 409.
 		x.w.Header().Set("Connection", "close")
@@ -92,13 +96,19 @@ func (x *exchange) answer(p *wire.Problem) {
 	if x.upgrade { // as in relayHead
 		x.w.Header().Set("Connection", "close")
 	}
-	if wire.IsGRPC(x.r.Header) {
+	if grpc {
 		x.status = http.StatusOK
 		p.WriteGRPC(x.w)
 	} else {
 		p.Write(x.w)
 	}
-	if unread && x.r.Header.Get("Expect") == "" {
+	switch {
+	case !unread || x.r.Header.Get("Expect") != "":
+	case stream(x.r):
+		if !grpc { // its whole answer is one frame, at the handler's end
+			x.linger()
+		}
+	default:
 		_ = rc.Flush()
 		_ = rc.SetReadDeadline(time.Now().Add(lingerTime))
 		_, _ = io.CopyN(io.Discard, x.r.Body, lingerBytes)

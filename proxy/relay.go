@@ -18,9 +18,11 @@ var buffers = sync.Pool{New: func() any { b := make([]byte, 32<<10); return &b }
 func (x *exchange) relay(a *upstream.Answer) {
 	out := &x.client
 	x.relayHead(a)
-	x.w.WriteHeader(a.Status)
+	if !out.gone {
+		x.w.WriteHeader(a.Status)
+	}
 	buf := buffers.Get().(*[]byte)
-	defer buffers.Put(buf)
+	defer func() { buffers.Put(buf) }()
 
 	if a.Length < 0 && a.Status != http.StatusNoContent {
 		out.flush() // the first of its body may come late
@@ -38,6 +40,10 @@ func (x *exchange) relay(a *upstream.Answer) {
 			out.watch()
 			out.write((*buf)[:n])
 			out.flush()
+			if out.stuck != nil { // it is still being written from
+				fresh := make([]byte, len(*buf))
+				buf = &fresh
+			}
 		}
 		if err != nil {
 			x.breakOff(a.Outcome(), err)
@@ -46,8 +52,11 @@ func (x *exchange) relay(a *upstream.Answer) {
 			return // nobody wants the rest
 		}
 	}
-	if out.gone {
+	switch {
+	case out.gone:
 		x.abort()
+	case stream(x.r) && (a.Refused || x.body.streaming && !isClosed(a.UploadDone())):
+		x.linger()
 	}
 }
 
@@ -82,6 +91,12 @@ func (x *exchange) breakOff(o upstream.Outcome, cause error) {
 // relayHead prepares the answer's head, with what the fence has to say.
 func (x *exchange) relayHead(a *upstream.Answer) {
 	x.status, x.decision = a.Status, decisionPassed
+	if x.fenced {
+		x.decision = x.admittedAs()
+	}
+	if x.client.gone {
+		return
+	}
 	h := x.w.Header()
 	for name, values := range a.Header {
 		if !strings.HasPrefix(name, wire.HeaderPrefix) {
@@ -98,22 +113,24 @@ func (x *exchange) relayHead(a *upstream.Answer) {
 	}
 	if a.Refused || x.body.streaming && !isClosed(a.UploadDone()) {
 		// The upload may be stopped before its end, and then what is left of
-		// the body would be read as the next request.
-		h.Set("Connection", "close")
+		// the body would be read as the next request. On HTTP/2 the stream is
+		// reset, and this would be a GOAWAY to all of them.
+		if !stream(x.r) {
+			h.Set("Connection", "close")
+		}
 	}
 	if x.upgrade {
 		// What a client sent in the hope of a 101 is no request.
 		h.Set("Connection", "close")
 	}
 	if x.fenced {
-		x.decision = x.admittedAs()
 		x.say(x.result(), wire.ForwardedYes)
 	}
 }
 
 // relayInformational passes on a 1xx answer.
 func (x *exchange) relayInformational(status int, header http.Header) {
-	if status == http.StatusContinue || !x.r.ProtoAtLeast(1, 1) {
+	if status == http.StatusContinue || !x.r.ProtoAtLeast(1, 1) || x.client.gone {
 		return // net/http in front deals with the client's Expect
 	}
 	h := x.w.Header()
@@ -122,12 +139,20 @@ func (x *exchange) relayInformational(status int, header http.Header) {
 			h[name] = values
 		}
 	}
+	// net/http drops it, and makes a copy of h therefor. On HTTP/2 it would
+	// otherwise still read h after a reset of the stream has let us go on.
+	h["Content-Length"] = nil
 	x.client.informational(status)
-	clear(h)
+	if x.client.stuck == nil {
+		clear(h)
+	}
 }
 
 // relayTrailer passes on the answer's trailers, announced or not.
 func (x *exchange) relayTrailer(a *upstream.Answer) {
+	if x.client.gone {
+		return
+	}
 	h := x.w.Header()
 	for name, values := range a.Trailer {
 		if values != nil && !strings.HasPrefix(name, wire.HeaderPrefix) {

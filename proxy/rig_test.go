@@ -3,11 +3,13 @@ package proxy
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"slices"
 	"strings"
@@ -138,12 +140,7 @@ func (r *rig) proxy(target string, change func(o *Options, rules []Rule)) {
 	o.Gate = r.gate
 	o.Metrics = NewMetrics(prometheus.NewRegistry(), r.gate)
 	r.handler = NewHandler(o)
-	srv := NewServer(r.handler, ServerOptions{HeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute, MaxHeader: 64 << 10})
-	l := listen(r.T)
-	r.addr = l.Addr().String()
-	go func() { _ = srv.Serve(l) }()
 	r.Cleanup(func() {
-		_ = srv.Close()
 		r.gate.Stop()
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
@@ -157,7 +154,27 @@ func (r *rig) proxy(target string, change func(o *Options, rules []Rule)) {
 			r.Errorf("%d bytes of max_buffered were left behind", n)
 		}
 	})
+	r.serve(ServerOptions{HeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute, MaxHeader: 64 << 10})
 }
+
+// serve starts a server of the proxy; r.addr is the last one's.
+func (r *rig) serve(o ServerOptions) *http.Server {
+	r.Helper()
+	srv := NewServer(r.handler, o)
+	l := listen(r.T)
+	r.addr = l.Addr().String()
+	if r.overTLS() {
+		known := httptest.NewTLSServer(nil) // it has a certificate
+		defer known.Close()
+		l = tls.NewListener(l, &tls.Config{Certificates: known.TLS.Certificates, NextProtos: []string{"h2", "http/1.1"}})
+	}
+	go func() { _ = srv.Serve(l) }()
+	r.Cleanup(func() { _ = srv.Close() })
+	return srv
+}
+
+// overTLS reports whether this rig's clients come in over TLS.
+func (r *rig) overTLS() bool { return strings.HasPrefix(r.Name(), "TestOverTLS") }
 
 func (a *api) handle(w http.ResponseWriter, r *http.Request) {
 	if a.serve != nil {
@@ -224,6 +241,9 @@ func (r *rig) dial() *conn {
 	c, err := net.Dial("tcp", r.addr)
 	if err != nil {
 		r.Fatal(err)
+	}
+	if r.overTLS() {
+		c = tls.Client(c, &tls.Config{InsecureSkipVerify: true})
 	}
 	r.Cleanup(func() { _ = c.Close() })
 	return &conn{r, c, bufio.NewReader(c)}

@@ -28,6 +28,7 @@ var mayImport = []struct {
 	{"proxy", []string{"proxy/route", "proxy/gate", "proxy/upstream", "proxy/wire", "tokenstore"}, "proxy → route, gate, upstream, wire (and tokenstore's words)"},
 	{"proxy/admin", []string{"proxy/gate", "proxy/wire", "tokenstore"}, "admin → gate, wire, tokenstore"},
 	{"proxy/gate", []string{"tokenstore"}, "gate → tokenstore"},
+	{"proxy/listen", nil, "listen knows no request"},
 	{"proxy/route", []string{"tokenstore"}, "route → tokenstore"},
 	{"proxy/route/differential", nil, "differential is tests only"},
 	{"proxy/wire", []string{"tokenstore"}, "wire → tokenstore"},

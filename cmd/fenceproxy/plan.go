@@ -10,6 +10,7 @@ import (
 
 	"github.com/fenceproxy/fenceproxy/config"
 	"github.com/fenceproxy/fenceproxy/proxy"
+	"github.com/fenceproxy/fenceproxy/proxy/listen"
 	"github.com/fenceproxy/fenceproxy/proxy/route"
 	"github.com/fenceproxy/fenceproxy/proxy/upstream"
 	"github.com/fenceproxy/fenceproxy/tokenstore"
@@ -28,6 +29,7 @@ type planned struct {
 	routes       []route.Rule
 	rules        []proxy.Rule
 	upstream     *upstream.Upstream
+	certificates *listen.Certificates // nil for plain HTTP
 	fingerprints tokenstore.Rules
 	epochs       map[string]uint64
 }
@@ -50,6 +52,7 @@ func plan(cfg *config.Config, report *config.Report) planned {
 	planComparable(cfg, report)
 	p.table = planRoutes(cfg, report, p.routes)
 	p.upstream = planUpstream(cfg, report)
+	p.certificates = planTLS(cfg, report)
 	return p
 }
 

@@ -10,8 +10,10 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
+	"github.com/coreos/go-systemd/v22/daemon"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"go.uber.org/zap"
@@ -20,6 +22,7 @@ import (
 	"github.com/fenceproxy/fenceproxy/proxy"
 	"github.com/fenceproxy/fenceproxy/proxy/admin"
 	"github.com/fenceproxy/fenceproxy/proxy/gate"
+	"github.com/fenceproxy/fenceproxy/proxy/listen"
 	"github.com/fenceproxy/fenceproxy/proxy/route"
 	"github.com/fenceproxy/fenceproxy/tokenstore"
 	"github.com/fenceproxy/fenceproxy/tokenstore/embedded"
@@ -77,11 +80,16 @@ func run(cfg *config.Config, p planned, log *zap.Logger, signals <-chan os.Signa
 // that is in use must not cost the next start a quarantine.
 func start(cfg *config.Config, p planned, log *zap.Logger) (_ *service, err error) {
 	s := &service{cfg: cfg, log: log, failed: make(chan error, 2)}
-	data, err := listen("listen.address", cfg.Listen.Address)
+	data, err := listen.Listen(listen.Options{Address: cfg.Listen.Address, SocketMode: os.FileMode(cfg.Listen.SocketMode), TLS: p.certificates, Log: log})
 	if err != nil {
-		return nil, err
+		return nil, notListening("listen.address", err)
 	}
-	operator, err := listen("admin.address", cfg.Admin.Address)
+	defer func() {
+		if err != nil {
+			_ = data.Close() // takes the file of a unix socket away
+		}
+	}()
+	operator, err := listenAdmin(cfg.Admin.Address)
 	if err != nil {
 		return nil, err
 	}
@@ -114,19 +122,35 @@ func start(cfg *config.Config, p planned, log *zap.Logger) (_ *service, err erro
 			zap.Duration("settle", settle), zap.Time("until", time.Now().Add(settle)))
 	}
 	log.Info("ready", ready...)
+	s.tell(daemon.SdNotifyReady)
 	return s, nil
 }
 
-// listen opens the listener of a setting; an empty address is none.
-func listen(setting, address string) (net.Listener, error) {
+// listenAdmin opens the admin listener; an empty address is none.
+func listenAdmin(address string) (net.Listener, error) {
 	if address == "" {
 		return nil, nil
 	}
 	l, err := net.Listen("tcp", address)
 	if err != nil {
-		return nil, &exitError{exitFailed, fmt.Errorf("%s (or --%s): %w; if another fenceproxy listens there, stop it, or choose another address", setting, strings.TrimSuffix(setting, ".address"), err)}
+		return nil, notListening("admin.address", err)
 	}
 	return l, nil
+}
+
+func notListening(setting string, err error) error {
+	advice := ""
+	if errors.Is(err, syscall.EADDRINUSE) {
+		advice = "; if another fenceproxy listens there, stop it, or choose another address"
+	}
+	return &exitError{exitFailed, fmt.Errorf("%s (or --%s): %w%s", setting, strings.TrimSuffix(setting, ".address"), err, advice)}
+}
+
+// tell tells systemd how far we are, where it has asked (NOTIFY_SOCKET).
+func (s *service) tell(state string) {
+	if _, err := daemon.SdNotify(false, state); err != nil {
+		s.log.Warn("systemd was not told", zap.String("state", state), zap.Error(err))
+	}
 }
 
 // end closes everything at once, without the clean marker. The process ends
@@ -232,6 +256,7 @@ func (s *service) stop(signals <-chan os.Signal) error {
 		}
 	}()
 	s.gate.Stop()
+	s.tell(daemon.SdNotifyStopping)
 	down := make(chan struct{})
 	go func() {
 		defer close(down)

@@ -38,10 +38,15 @@ func cmdProxy(ts *testscript.TestScript, neg bool, args []string) {
 	if stage.proxy != nil && !stage.proxy.over() {
 		ts.Fatalf("a proxy runs already: end it first")
 	}
-	p := &process{ready: make(chan string, 1), ended: make(chan struct{})}
-	p.cmd = exec.Command("fenceproxy", append([]string{"serve"}, args...)...)
+	startProxy(ts, exec.Command("fenceproxy", append([]string{"serve"}, args...)...))
+}
+
+// startProxy starts a command that becomes the proxy.
+func startProxy(ts *testscript.TestScript, cmd *exec.Cmd) {
+	stage := stageOf(ts)
+	p := &process{cmd: cmd, ready: make(chan string, 1), ended: make(chan struct{})}
 	p.cmd.Dir = ts.MkAbs(".")
-	p.cmd.Env = append(os.Environ(), scriptEnv(ts)...)
+	p.cmd.Env = append(append(os.Environ(), cmd.Env...), scriptEnv(ts)...)
 	stderr, err := p.cmd.StderrPipe()
 	ts.Check(err)
 	ts.Check(p.cmd.Start())
@@ -67,7 +72,7 @@ func cmdProxy(ts *testscript.TestScript, neg bool, args []string) {
 // has set; a proxy in the background must see them too.
 func scriptEnv(ts *testscript.TestScript) []string {
 	var env []string
-	for _, name := range []string{"GORACE", "UPSTREAM", "FENCEPROXY_UPSTREAM", "FENCEPROXY_LISTEN", "FENCEPROXY_DATA"} {
+	for _, name := range []string{"GORACE", "WORK", "UPSTREAM", "FENCEPROXY_UPSTREAM", "FENCEPROXY_LISTEN", "FENCEPROXY_DATA"} {
 		if v := ts.Getenv(name); v != "" {
 			env = append(env, name+"="+v)
 		}

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"regexp"
@@ -14,8 +15,8 @@ import (
 )
 
 // The scripts in testdata/script run this very program, main and all, as
-// processes: the test binary is copied under its name. See script_proxy_test.go
-// and script_http_test.go for the commands that they have beside testscript's.
+// processes: the test binary is copied under its name. See script_proxy_test.go,
+// script_http_test.go and script_listen_test.go for the commands that they have beside testscript's.
 
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"fenceproxy": main})
@@ -44,6 +45,12 @@ func TestScripts(t *testing.T) {
 			"answer":   cmdAnswer,
 			"socket":   cmdSocket,
 			"truncate": cmdTruncate,
+
+			"activated":   cmdActivated,
+			"notified":    cmdNotified,
+			"certificate": cmdCertificate,
+			"arrived":     cmdArrived,
+			"stopping":    cmdStopping,
 		},
 	})
 }
@@ -53,6 +60,7 @@ type scriptStage struct {
 	proxy    *process
 	upstream *backend
 	answer   chan string // to the request in the background
+	notified net.PacketConn
 }
 
 type stageKey struct{}
