@@ -102,9 +102,9 @@ func (g *Gate) pass(ctx context.Context, t *Ticket) error {
 			t.unlock()
 			return err
 		case drain:
-			t.overtake()
+			grace := t.overtakes(ctx)
 			t.unlock()
-			err = t.await(ctx, v, c)
+			err = t.await(ctx, v, c, grace)
 		default:
 			err = g.record(ctx, t, v, c)
 		}
@@ -134,7 +134,7 @@ func (g *Gate) record(ctx context.Context, t *Ticket, v verdict, c *claim) error
 	case v != raise && v != pending:
 		return nil
 	case len(marks) == 0: // others are at it
-		return t.await(ctx, v, c)
+		return t.await(ctx, v, c, nil)
 	}
 	return g.raise(ctx, t, marks, v == raise)
 }
@@ -227,7 +227,7 @@ func (t *Ticket) mayWait() error {
 			// A higher token is let in: those who wait are stale as soon as it is
 			// on the disk, and must not keep the new holder out until then.
 			c := &t.claims[i]
-			if !c.Unordered && len(c.entry.waiters) >= limit && !(c.entry.hasHigh && c.entry.high.Less(c.Token)) {
+			if !c.Unordered && len(c.entry.waiters)-c.entry.lookers >= limit && !(c.entry.hasHigh && c.entry.high.Less(c.Token)) {
 				return ErrOverloaded
 			}
 		}
@@ -241,24 +241,45 @@ func (t *Ticket) mayWait() error {
 
 // enqueue puts the ticket among the waiters of its keys. The locks are held.
 func (t *Ticket) enqueue() {
-	t.gate.waiting.Add(1)
+	if !t.looks {
+		t.gate.waiting.Add(1)
+	}
 	t.queue = &queue{woken: make(chan struct{}, 1)}
 	for i := range t.claims {
 		if c := &t.claims[i]; !c.Unordered {
-			c.seq, c.before = c.entry.seq, c.entry.unordered
+			c.place = c.entry.placeOf(c.Token)
 			c.entry.waiters = append(c.entry.waiters, c)
+			if t.looks {
+				c.entry.lookers++
+			}
 		}
 	}
 }
 
-// overtake tells the older writes that one with a token waits for that it
-// does, which a raise has not told all of them: an unordered one, and one that
-// is only looked on, go on until then. None comes behind: those that register
-// later are not waited for. The locks are held.
-func (t *Ticket) overtake() {
-	if t.queue.overtook {
-		return
+// overtakes decides when the older writes are told that one with a token waits
+// for them. A raise has told those with a lower token; an unordered one, and one
+// that is only looked on, go on until then: a new holder tells them at once, and
+// one that has been there, who may well wait for a write of his own side, after
+// half of his patience, when grace ends. The locks are held.
+func (t *Ticket) overtakes(ctx context.Context) (grace <-chan time.Time) {
+	switch {
+	case t.queue.overtook:
+	case t.queue.waited.Raised || t.queue.grace != nil && !t.queue.grace.After(time.Now()):
+		t.overtake()
+	default:
+		if t.queue.grace == nil {
+			end, _ := ctx.Deadline()
+			half := time.Now().Add(time.Until(end) / 2)
+			t.queue.grace = &half
+		}
+		return time.After(time.Until(*t.queue.grace))
 	}
+	return nil
+}
+
+// overtake tells them. None comes behind: those that register later are not
+// waited for.
+func (t *Ticket) overtake() {
 	t.queue.overtook = true
 	for i := range t.claims {
 		c := &t.claims[i]
@@ -287,11 +308,16 @@ func (t *Ticket) dequeue() {
 		return
 	}
 	t.queue.left = true
-	t.gate.waiting.Add(-1)
+	if !t.looks {
+		t.gate.waiting.Add(-1)
+	}
 	for i := range t.claims {
 		e, c := t.claims[i].entry, &t.claims[i]
 		if at := slices.Index(e.waiters, c); at >= 0 {
 			e.waiters = slices.Delete(e.waiters, at, at+1)
+			if t.looks {
+				e.lookers--
+			}
 		}
 	}
 }
@@ -337,10 +363,13 @@ func (t *Ticket) tellClear() {
 	}
 }
 
-// await waits until one of the keys changes, the client leaves or time is up.
-func (t *Ticket) await(ctx context.Context, v verdict, c *claim) error {
+// await waits until one of the keys changes, grace ends, the client leaves or
+// time is up.
+func (t *Ticket) await(ctx context.Context, v verdict, c *claim, grace <-chan time.Time) error {
 	select {
 	case <-t.queue.woken:
+		return nil
+	case <-grace:
 		return nil
 	case <-t.gate.stop:
 		return ErrStopping
@@ -354,7 +383,22 @@ func (t *Ticket) await(ctx context.Context, v verdict, c *claim) error {
 	}
 	t.lock()
 	defer t.unlock()
+	t.keepPlaces()
 	return &DrainTimeoutError{Key: c.Key, RetryAfter: t.retryAfter(), Quarantined: t.gate.heldBy(c) != quarantineNone}
+}
+
+// keepPlaces keeps the ticket's places for its next attempt. The locks are
+// held.
+func (t *Ticket) keepPlaces() {
+	for i := range t.claims {
+		c := &t.claims[i]
+		e := c.entry
+		if c.Unordered || e.overtaken(c.Token) || e.kept != nil && e.keptFor == c.Token {
+			continue
+		}
+		kept := c.place
+		e.kept, e.keptFor = &kept, c.Token
+	}
 }
 
 // retryAfter is the time until the last older write of all keys is settled,

@@ -15,6 +15,10 @@ type Seen struct {
 	Waits bool
 }
 
+// maxObserved is how long a write that is only looked on waits for the disk at
+// the most.
+const maxObserved = time.Second
+
 // Observe is Enter for a write that is only looked on: it is raised durably
 // and registered as Enter would (rules 5, 6 and 8), but it waits for nothing
 // but the record, and nothing refuses it. What Enter would refuse raises
@@ -30,13 +34,12 @@ func (g *Gate) Observe(ctx context.Context, r Request, t *Ticket) (Seen, error) 
 	t.prepare(g, &r)
 	t.looks = true
 	start := time.Now()
-	ctx, cancel := context.WithDeadline(ctx, start.Add(r.DrainTimeout))
+	ctx, cancel := context.WithDeadline(ctx, start.Add(min(r.DrainTimeout, maxObserved)))
 	defer cancel()
 	t.lock()
 	t.attach()
 	t.unlock()
 	seen, err := g.observe(ctx, t)
-	t.unqueue()
 	if t.queue != nil {
 		t.queue.waited.Total = time.Since(start)
 	}
@@ -51,6 +54,7 @@ func (g *Gate) Observe(ctx context.Context, r Request, t *Ticket) (Seen, error) 
 // observe takes the steps of pass, and registers the write at the one at
 // which Enter would refuse it or let it wait.
 func (g *Gate) observe(ctx context.Context, t *Ticket) (Seen, error) {
+	defer t.unqueue()
 	var failed error // the store's
 	for {
 		t.lock()

@@ -212,6 +212,7 @@ func TestObserve(t *testing.T) {
 		}
 		// A switch to enforce, or a rule beside it, loses nothing.
 		w3 := r.start("w3", 3).mustWait()
+		after(time.Hour / 2) // w3 raised nothing: it has patience
 		if !o2.overtaken() || !o1.overtaken() || o3.overtaken() {
 			t.Error("the older ones are not told that a fenced write waits, or an equal one is")
 		}
@@ -403,4 +404,86 @@ func TestUnorderedAtRandom(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A holder that repeats its write after each drain-timeout gets through,
+// however many writes without a token come meanwhile: its place is kept.
+func TestUnorderedRetry(t *testing.T) {
+	inUnorderedTime(t, func(r *rig) {
+		u := r.bare("u1").mustBeSent()
+		w := r.startOn("w", settle, on("k", 1)).mustWait() // drain_timeout and settle: the defaults
+		after(time.Second)
+		u.lose() // its upload is cut
+		later := r.bare("u2").mustBeSent()
+		after(settle - time.Second)
+		var drain *DrainTimeoutError
+		if w.look(); !errors.As(w.err, &drain) {
+			t.Fatalf("%v", w.err)
+		}
+		after(drain.RetryAfter)
+		w = r.startOn("w again", settle, on("k", 1)).mustBeSent()
+		next := r.startOn("the next one", settle, on("k", 1)).mustWait() // has a place of its own
+		later.answer()
+		next.mustBeSent().answer()
+		w.answer()
+
+		// A place is its token's alone.
+		u = r.bare("u3").mustBeSent()
+		r.startOn("w", time.Second, on("k", 1)).mustWait()
+		after(time.Second)
+		u4 := r.bare("u4").mustBeSent()
+		w2 := r.startOn("w2", time.Hour, on("k", 2)).mustWait()
+		u.answer()
+		w2.mustWait()
+		u4.answer()
+		w2.mustBeSent().answer()
+	})
+}
+
+// A holder that has been there lets what comes without a token go on for half
+// of its patience; a new one does not.
+func TestUnorderedGrace(t *testing.T) {
+	inUnorderedTime(t, func(r *rig) {
+		r.start("w1", 1).mustBeSent().answer()
+		u := r.bare("u1").mustBeSent()
+		w := r.startOn("w1", 10*time.Second, on("k", 1)).mustWait()
+		after(5*time.Second - 1)
+		if u.overtaken() {
+			t.Error("cut at once")
+		}
+		after(1)
+		if !u.overtaken() {
+			t.Error("a stalled client holds the key for the whole drain_timeout")
+		}
+		u.answer()
+		w.mustBeSent().answer()
+		u = r.bare("u2").mustBeSent()
+		w = r.start("w2", 2).mustWait()
+		if !u.overtaken() {
+			t.Error("a new holder waits for a client")
+		}
+		u.answer()
+		w.mustBeSent().answer()
+	})
+}
+
+// What is looked on and waits for the disk takes nobody's place in the queue.
+func TestObserveFillsNoQueue(t *testing.T) {
+	inUnorderedTime(t, func(r *rig) {
+		r.opts.MaxWaitingPerKey, r.opts.MaxWaiting = 3, 10
+		r.gate.Stop()
+		r.boot()
+		release := r.disk.hold(&r.disk.holdSync)
+		seen, all := make([]Seen, 20), []*write{}
+		for i := range seen {
+			all = append(all, r.observe("o", &seen[i], on("k", 5)))
+		}
+		w := r.start("w", 6).mustWait()
+		release()
+		synctest.Wait()
+		for _, o := range all {
+			o.answer()
+		}
+		w.mustBeSent().answer()
+	})
 }

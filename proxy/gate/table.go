@@ -58,7 +58,21 @@ type entry struct {
 
 	registered *claim   // in flight and unsettled, a list
 	waiters    []*claim // whose tickets wait
+	lookers    int      // of the waiters: those that are only looked on
 	seq        uint64   // the number of the last unordered write that registered
+
+	// kept is the place of a write whose drain ran out, for the next attempt with
+	// its token: each would else wait for what came behind the first.
+	kept    *place
+	keptFor tokenstore.Token
+}
+
+// placeOf is the place of a write with token t that comes now.
+func (e *entry) placeOf(t tokenstore.Token) place {
+	if e.kept != nil && e.keptFor == t {
+		return *e.kept
+	}
+	return place{e.seq, e.unordered}
 }
 
 func newTable(marks int) (*table, error) {
@@ -172,6 +186,7 @@ func (e *entry) add(c *claim) {
 		e.unordered++
 	} else {
 		e.register()
+		e.kept = nil
 	}
 	e.link(c)
 }
@@ -184,6 +199,9 @@ func (e *entry) remove(c *claim) (last bool) {
 		return e.unregister(c.Token)
 	}
 	e.unordered--
+	if e.kept != nil && c.seq <= e.kept.last {
+		e.kept.before--
+	}
 	for _, w := range e.waiters {
 		if w.waitsFor(c) {
 			w.before--

@@ -61,7 +61,9 @@ type queue struct {
 	failure error         // the raise that the ticket waited for failed
 	waited  Waited
 
-	overtook bool // the older writes were told; guarded like Ticket.phase
+	// Guarded like Ticket.phase.
+	overtook bool       // the older writes were told
+	grace    *time.Time // when they are to be; nil as long as nothing waits for it
 }
 
 // lost tells of a write that was lost from sight.
@@ -94,26 +96,31 @@ type claim struct {
 	prev, next *claim // in entry.registered
 	toClear    bool   // the record does not say "clear" yet, but it is
 
-	// The unordered writes of a key are numbered as they register. A claim that
-	// waits knows the last number by then, and how many of those up to it are
-	// not over: it does not wait for later ones, or a steady stream of them
-	// would keep every fenced write out.
-	seq    uint64
+	seq   uint64 // of an unordered write: its number
+	place        // of one that waits
+}
+
+// place is behind which unordered writes a fenced one comes. They are numbered
+// as they register: it waits for those up to last, and before of these are not
+// over. It does not wait for later ones, or a steady stream of them would keep
+// every fenced write out.
+type place struct {
+	last   uint64
 	before int
 }
 
 // waitsFor reports whether c, which waits, may not be sent before o is over.
 func (c *claim) waitsFor(o *claim) bool {
 	if o.Unordered {
-		return o.seq <= c.seq
+		return o.seq <= c.last
 	}
 	return o.Token.Less(c.Token)
 }
 
 // unorderedBefore is how many unordered writes c waits for. The lock is held.
 func (c *claim) unorderedBefore() int {
-	if c.ticket.queue == nil { // what is not in the queue yet comes after all of them
-		return c.entry.unordered
+	if c.ticket.queue == nil { // not in the queue yet
+		return c.entry.placeOf(c.Token).before
 	}
 	return c.before
 }
