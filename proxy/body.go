@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/fenceproxy/fenceproxy/proxy/gate"
@@ -17,6 +18,10 @@ type body struct {
 	reader    io.Reader // nil for none; *bytes.Reader when it is in memory
 	length    int64     // as the client declared it, -1 for chunked
 	streaming bool      // only its beginning is in memory
+
+	// ended: the client has sent all of it. An upstream that answers at once can
+	// be faster than the news that it took the last byte, but not than this.
+	ended atomic.Bool
 	reserved  int64     // bytes under Handler.MaxBuffered
 }
 
@@ -58,7 +63,7 @@ func (x *exchange) readAhead() error {
 		return nil
 	case err == nil || errors.Is(err, errBuffers): // what observes goes on without more room
 		x.body.streaming = true
-		x.body.reader = io.MultiReader(bytes.NewReader(head), x.r.Body)
+		x.body.reader = io.MultiReader(bytes.NewReader(head), passed{x}, x.upload(int64(len(head))))
 	}
 	return err
 }
@@ -147,8 +152,39 @@ func (x *exchange) reserve(n int64) bool {
 // passBody lets the body of a request that no fence touches stream through.
 func (x *exchange) passBody() {
 	if x.r.Body != nil && x.r.Body != http.NoBody && x.r.ContentLength != 0 {
-		x.body = body{reader: x.r.Body, length: x.r.ContentLength, streaming: true}
+		x.body.length, x.body.streaming = x.r.ContentLength, true
+		x.body.reader = x.upload(0)
 	}
+}
+
+// upload is what comes of the body behind the first read bytes, and notes its
+// end.
+func (x *exchange) upload(read int64) io.Reader {
+	return &upload{from: x.r.Body, left: x.body.length - read, ended: &x.body.ended}
+}
+
+type upload struct {
+	from  io.Reader
+	left  int64 // below 0 where nobody knows
+	ended *atomic.Bool
+}
+
+func (u *upload) Read(p []byte) (int, error) {
+	n, err := u.from.Read(p)
+	u.left -= int64(n)
+	if err == io.EOF || u.left == 0 {
+		u.ended.Store(true)
+	}
+	return n, err
+}
+
+// passed stands behind what was read ahead of an upload: once that is sent, its
+// memory is free for others, however long the rest takes.
+type passed struct{ x *exchange }
+
+func (p passed) Read([]byte) (int, error) {
+	p.x.release()
+	return 0, io.EOF
 }
 
 // release gives back what readAhead reserved.

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"crypto/tls"
 	"net"
 	"net/http"
 	"sync"
@@ -214,12 +215,22 @@ func (w *watch) stop() {
 	w.cancel()
 }
 
+// socketOf is the client's own socket, beneath its TLS; nil where it is not
+// known.
+func socketOf(r *http.Request) net.Conn {
+	c, _ := r.Context().Value(connKey{}).(net.Conn)
+	if t, ok := c.(*tls.Conn); ok {
+		return t.NetConn()
+	}
+	return c
+}
+
 // clientGone reports whether the client has closed its side of the
 // connection, or reset its stream. In doubt it has not.
 func clientGone(r *http.Request) bool {
 	if stream(r) {
 		return r.Context().Err() != nil
 	}
-	c, ok := r.Context().Value(connKey{}).(net.Conn)
-	return ok && hungUp(c)
+	c := socketOf(r) // bytes that are not decrypted yet hide nothing from the kernel
+	return c != nil && hungUp(c)
 }

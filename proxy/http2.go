@@ -58,10 +58,10 @@ func isLength(text string, n int64) bool {
 	return err == nil && int64(declared) == n
 }
 
-// linger sends the answer on HTTP/2 and leaves the client a moment to end its
+// lingerStream sends the answer on HTTP/2 and leaves the client a moment to end its
 // upload by itself. At the handler's end the stream is reset, and there are
 // clients that forget the answer over that (curl 7.88).
-func (x *exchange) linger() {
+func (x *exchange) lingerStream() {
 	rc := http.NewResponseController(x.w)
 	end := time.Now().Add(lingerTime)
 	if rc.Flush() != nil || rc.SetReadDeadline(end) != nil {

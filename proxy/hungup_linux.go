@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"crypto/tls"
 	"net"
 	"syscall"
 
@@ -11,9 +10,6 @@ import (
 // hungUp asks the kernel whether the peer has closed its side, even when
 // bytes that it sent before are still unread.
 func hungUp(c net.Conn) bool {
-	if t, ok := c.(*tls.Conn); ok { // bytes that it has not decrypted yet hide nothing from the kernel
-		c = t.NetConn()
-	}
 	sc, ok := c.(syscall.Conn)
 	if !ok {
 		return false

@@ -3,6 +3,7 @@ package proxy
 import (
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"time"
 
@@ -12,12 +13,13 @@ import (
 	"github.com/fenceproxy/fenceproxy/proxy/wire"
 )
 
-// How long, and how far, a body is read on after a refusal, so that the answer
-// reaches a client that is still uploading (closing at once would reset the
-// connection under it).
+// How far a body is read on after a refusal, so that the answer reaches a client
+// that is still uploading: many read it only when their upload is over, and
+// closing before that would break the connection under them.
 const (
-	lingerTime  = 500 * time.Millisecond
-	lingerBytes = 256 << 10
+	lingerTime    = 500 * time.Millisecond // from one piece to the next
+	lingerLongest = 5 * time.Second        // in all
+	lingerBytes   = 16 << 20
 )
 
 // refuse answers a request that was not forwarded.
@@ -75,6 +77,9 @@ func (x *exchange) abort() {
 	if x.bodyUnread() {
 		_ = http.NewResponseController(x.w).SetReadDeadline(past)
 	}
+	if c, ok := socketOf(x.r).(*net.TCPConn); ok && !x.r.ProtoAtLeast(1, 1) {
+		_ = c.SetLinger(0) // a plain end would make the answer whole: only a reset does not
+	}
 	panic(http.ErrAbortHandler)
 }
 
@@ -102,17 +107,44 @@ func (x *exchange) answer(p *wire.Problem) {
 	} else {
 		p.Write(x.w)
 	}
-	switch {
-	case !unread || x.r.Header.Get("Expect") != "":
-	case stream(x.r):
-		if !grpc { // its whole answer is one frame, at the handler's end
-			x.linger()
-		}
-	default:
-		_ = rc.Flush()
-		_ = rc.SetReadDeadline(time.Now().Add(lingerTime))
-		_, _ = io.CopyN(io.Discard, x.r.Body, lingerBytes)
+	if unread && !(grpc && stream(x.r)) { // there its whole answer is one frame, at the handler's end
+		x.linger()
 	}
+}
+
+// linger sends what was answered, and reads on in the body: for as long as it
+// goes on coming, within bounds.
+func (x *exchange) linger() {
+	if stream(x.r) {
+		x.lingerStream()
+		return
+	}
+	rc := http.NewResponseController(x.w)
+	_ = rc.Flush()
+	end := time.Now().Add(lingerLongest)
+	err := discard(x.r.Body, rc.SetReadDeadline, end)
+	// A chunked body whose reading was interrupted fails for ever. The rest of
+	// it is read from the connection, which serves no other request.
+	if c, ok := x.r.Context().Value(connKey{}).(net.Conn); ok && err != nil && !errors.Is(err, io.EOF) {
+		_ = discard(c, c.SetReadDeadline, end)
+	}
+}
+
+// discard reads r until it ends, or pauses for lingerTime, or the end has come.
+func discard(r io.Reader, deadline func(time.Time) error, end time.Time) error {
+	buf := buffers.Get().(*[]byte)
+	defer buffers.Put(buf)
+	for n := 0; n < lingerBytes && time.Now().Before(end); {
+		if err := deadline(time.Now().Add(lingerTime)); err != nil {
+			return err
+		}
+		more, err := r.Read(*buf)
+		if err != nil {
+			return err
+		}
+		n += more
+	}
+	return nil
 }
 
 // bodyUnread reports whether the client may still be uploading.

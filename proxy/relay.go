@@ -24,7 +24,7 @@ func (x *exchange) relay(a *upstream.Answer) {
 	buf := buffers.Get().(*[]byte)
 	defer func() { buffers.Put(buf) }()
 
-	if a.Length < 0 && a.Status != http.StatusNoContent {
+	if (a.Length < 0 || a.Waits()) && a.Status != http.StatusNoContent {
 		out.flush() // the first of its body may come late
 	}
 	for {
@@ -55,7 +55,8 @@ func (x *exchange) relay(a *upstream.Answer) {
 	switch {
 	case out.gone:
 		x.abort()
-	case stream(x.r) && (a.Refused || x.body.streaming && !isClosed(a.UploadDone())):
+	case x.body.streaming && (a.Refused || stream(x.r) && !isClosed(a.UploadDone())):
+		a.Close() // nobody else reads the body, or interrupts it, from here on
 		x.linger()
 	}
 }
@@ -111,7 +112,7 @@ func (x *exchange) relayHead(a *upstream.Answer) {
 	if _, ok := h["Content-Type"]; !ok {
 		h["Content-Type"] = nil // net/http would guess one
 	}
-	if a.Refused || x.body.streaming && !isClosed(a.UploadDone()) {
+	if a.Refused || x.body.streaming && !x.body.ended.Load() {
 		// The upload may be stopped before its end, and then what is left of
 		// the body would be read as the next request. On HTTP/2 the stream is
 		// reset, and this would be a GOAWAY to all of them.

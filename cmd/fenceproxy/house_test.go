@@ -36,6 +36,7 @@ var mayImport = []struct {
 	{"proxy/client", []string{"proxy/wire", "tokenstore"}, "client → wire, tokenstore"},
 	{"proxy/lease", []string{"proxy/gate", "tokenstore"}, "lease → gate, tokenstore"},
 	{"proxy/torture", nil, "torture sees the proxy from outside only"},
+	{"proxy/torture/suites", nil, "suites is tests only"},
 	{"proxy/torture/mutants", nil, "mutants reads and runs the code, and imports none of it"},
 	{"tokenstore", nil, "tokenstore → standard library"},
 	{"tokenstore/storetest", []string{"tokenstore"}, "tokenstore/X → tokenstore"},
@@ -57,6 +58,7 @@ var testsMayImport = []struct {
 	{"proxy/...", []string{"tokenstore", "tokenstore/storetest", "tokenstore/memory", "tokenstore/embedded", "proxy/wire"}, "the life of a request is tested over a real store, and one that fails"},
 	{"proxy/route/differential", []string{"proxy/route"}, "real servers judge the routes"},
 	{"proxy/torture", []string{"proxy/torture", "proxy/gate", "proxy/upstream"}, "a judge may be tried on the parts"},
+	{"proxy/torture/suites", []string{"proxy/torture"}, "the binary is built and started by its helpers"},
 	{"cmd/...", []string{"proxy/torture"}, "the binary is built and started by its helpers"},
 }
 

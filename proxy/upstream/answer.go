@@ -172,6 +172,9 @@ func (a *Answer) finish() {
 	a.end = io.EOF
 }
 
+// Waits reports whether the body has not begun to come, though there is one.
+func (a *Answer) Waits() bool { return a.end == nil && a.x.c.br.Buffered() == 0 }
+
 // UploadDone is closed when nothing of the request is written any more. It is
 // closed already unless the answer came early.
 func (a *Answer) UploadDone() <-chan struct{} { return a.x.done }

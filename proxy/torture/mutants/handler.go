@@ -24,7 +24,7 @@ func handler() []mutant {
 			{"proxy/client.go", "\t\t\t_ = c.rc.SetWriteDeadline(time.Now().Add(grace))\n", ""},
 		}},
 		one("smuggled", "the rest of an upload is read as the next request",
-			"proxy/relay.go", "if a.Refused || x.body.streaming && !isClosed(a.UploadDone()) {", "if a.Refused {",
+			"proxy/relay.go", "if a.Refused || x.body.streaming && !x.body.ended.Load() {", "if a.Refused {",
 			proxyPkg, "TestRestOfUploadIsNoRequest"),
 		one("L2-1xx", "7: an overtaken 1xx answer waits for its slow reader",
 			"proxy/client.go", "\tc.watch()\n\tc.timely(func() error { c.x.w.WriteHeader(status); return nil })\n", "\tc.x.w.WriteHeader(status)\n",
