@@ -77,9 +77,6 @@ func parseURL(s string) (address, *wrong) {
 	if path, ok := Socket(s); ok {
 		return address{}, checkSocket(path)
 	}
-	if scheme := "h2c:"; len(s) >= len(scheme) && strings.EqualFold(s[:len(scheme)], scheme) {
-		return address{}, &wrong{"an upstream over " + strings.TrimSuffix(scheme, ":") + notBuilt, "an http URL"}
-	}
 	if strings.Contains(s, "@") {
 		// It may be a password: it is not shown.
 		return address{}, &wrong{"holds a user name or a password", right + "; clients' own Authorization headers pass"}
@@ -89,7 +86,7 @@ func parseURL(s string) (address, *wrong) {
 	case err != nil || u.Opaque != "" && isHTTP(u):
 		return address{}, &wrong{quote(s) + " is not a URL", right}
 	case !isHTTP(u):
-		return address{}, &wrong{quote(s) + " is not an http or https URL", right}
+		return address{}, &wrong{quote(s) + " is not an http, https or h2c URL", right}
 	case u.RawQuery != "" || u.ForceQuery || strings.Contains(s, "#"):
 		return address{}, &wrong{quote(s) + " has a query or a fragment", right}
 	case u.Hostname() == "":
@@ -115,7 +112,10 @@ func parseURL(s string) (address, *wrong) {
 	return address{host: u.Hostname(), port: int(n)}, nil
 }
 
-func isHTTP(u *url.URL) bool { return u.Scheme == "http" || u.Scheme == "https" }
+// isHTTP takes h2c for the HTTP that it is: cleartext HTTP/2.
+func isHTTP(u *url.URL) bool {
+	return u.Scheme == "http" || u.Scheme == "https" || u.Scheme == "h2c"
+}
 
 var pathText = regexp.MustCompile(`^(/[A-Za-z0-9._~!$&'()*+,=:@-]+)*$`)
 

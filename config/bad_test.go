@@ -123,6 +123,13 @@ admin: {address: unix:/run/y.sock}
 		`f.yaml:1:50: listen.socket_mode: 0440 keeps even the proxy's own user from connecting ("0660", or another that has write for its owner)`,
 		`f.yaml:1:63: listen.tls.key_file: is missing (the file of the certificate's key)`,
 	}},
+	{"websockets over h2c", `upstream: {url: "H2C://a"}
+store: {embedded: {}}
+rules:
+  - {name: a, path: /a, key: a, websocket: true}
+`, []string{
+		`f.yaml:4:44: rules[0].websocket: needs HTTP/1.1, which an h2c upstream does not speak (an http or https URL in upstream.url)`,
+	}},
 	{"not built", `listen: {}
 store: {etcd: {}, session_ttl: 10s}
 upstream: {url: "h2c://x"}
@@ -136,7 +143,6 @@ tracing: {}
 `, []string{
 		`f.yaml:2:9: store.etcd: is not built yet in this version (embedded or memory)`,
 		`f.yaml:2:19: store.session_ttl: is not built yet in this version (leave it out; it goes with a shared store)`,
-		`f.yaml:3:17: upstream.url: an upstream over h2c is not built yet in this version (an http URL)`,
 		`f.yaml:4:9: admin.token_file: is not built yet in this version (leave it out; listen on a loopback address)`,
 		`f.yaml:4:24: admin.tls: is not built yet in this version (leave it out; listen on a loopback address)`,
 		`f.yaml:4:33: admin.hosts: is not built yet in this version (leave it out; ask for a loopback name)`,

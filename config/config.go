@@ -67,10 +67,10 @@ func (t ListenTLS) On() bool { return t.CertFile != "" }
 
 // Upstream is the service behind the proxy.
 type Upstream struct {
-	// URL is http:// or https://HOST[:PORT][/PATH], which url.Parse reads: no
-	// user, query or fragment. PATH has no dot segment and, unless it is "/",
-	// no slash at its end; it is put in front of every target. Or it is the
-	// path of a unix socket, absolute and as it stands: see Socket.
+	// URL is http://, https:// or h2c://HOST[:PORT][/PATH], which url.Parse
+	// reads: no user, query or fragment. PATH has no dot segment and, unless it
+	// is "/", no slash at its end; it is put in front of every target. Or it is
+	// the path of a unix socket, absolute and as it stands: see Socket.
 	URL string `yaml:"url"`
 	TLS TLS    `yaml:"tls"`
 	// PreserveHost forwards the client's Host instead of the URL's.

@@ -43,6 +43,9 @@ func (v *validator) rule(path string, r *Rule) {
 		}
 	}
 	v.methods(path+".methods", r.Methods)
+	if r.WebSocket && strings.HasPrefix(strings.ToLower(v.cfg.Upstream.URL), "h2c:") {
+		v.fail(path+".websocket", "needs HTTP/1.1, which an h2c upstream does not speak", "an http or https URL in upstream.url")
+	}
 	p := v.cfg.Policy(r)
 	v.key(path, r, p)
 	v.override(path, r, p)

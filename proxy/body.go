@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/fenceproxy/fenceproxy/proxy/gate"
+	"github.com/fenceproxy/fenceproxy/proxy/wire"
 )
 
 // body is a request's body on its way to the upstream.
@@ -21,8 +22,9 @@ type body struct {
 
 	// ended: the client has sent all of it. An upstream that answers at once can
 	// be faster than the news that it took the last byte, but not than this.
-	ended atomic.Bool
-	reserved  int64     // bytes under Handler.MaxBuffered
+	ended    atomic.Bool
+	reserved int64     // bytes under Handler.MaxBuffered
+	call     *callBody // the reader of a gRPC call; nil for others
 }
 
 var (
@@ -48,6 +50,12 @@ func (x *exchange) readAhead() error {
 		return nil
 	}
 	x.body.length = x.r.ContentLength
+	if stream(x.r) && wire.IsGRPC(x.r.Header) {
+		// A gRPC client may wait for an answer before it sends more, or
+		// anything. A raise cuts its call (L1), and HTTP/2 tells when it leaves.
+		x.passBody()
+		return nil
+	}
 	size := x.h.MaxBodyBuffer
 	if n := x.r.ContentLength; n >= 0 && n < size {
 		size = n
@@ -154,6 +162,10 @@ func (x *exchange) passBody() {
 	if x.r.Body != nil && x.r.Body != http.NoBody && x.r.ContentLength != 0 {
 		x.body.length, x.body.streaming = x.r.ContentLength, true
 		x.body.reader = x.upload(0)
+		if x.fenced && stream(x.r) && wire.IsGRPC(x.r.Header) {
+			x.body.call = &callBody{body: x.body.reader}
+			x.body.reader = x.body.call
+		}
 	}
 }
 
@@ -187,8 +199,11 @@ func (p passed) Read([]byte) (int, error) {
 	return 0, io.EOF
 }
 
-// release gives back what readAhead reserved.
+// release gives back what readAhead reserved, and ends what it left running.
 func (x *exchange) release() {
+	if x.body.call != nil {
+		x.body.call.close(http.NewResponseController(x.w))
+	}
 	x.h.buffered.Add(-x.body.reserved)
 	x.body.reserved = 0
 }

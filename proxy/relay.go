@@ -72,7 +72,7 @@ func (x *exchange) over(a *upstream.Answer) {
 	switch o := a.Outcome(); {
 	case o.Fate == upstream.Settled:
 		x.settle("")
-	case o.Reason == upstream.ReasonStatus(a.Status):
+	case o.Reason == upstream.ReasonStatus(a.Status), o.Reason == upstream.ReasonEarlyEnd:
 		x.settle(string(o.Reason)) // the answer itself tells the client
 	default:
 		// The upload was cut or broke off behind an early 2xx: what the answer

@@ -102,6 +102,7 @@ func (r *rig) proxy(target string, change func(o *Options, rules []Rule)) {
 		{Name: "feed", Paths: []string{"/feed/{id}"}, Keys: one("feed:{id}"), WebSocket: true},
 		{Name: "chat", Paths: []string{"/chat"}, NoKey: true, WebSocket: true},
 		{Name: "zxid", Paths: []string{"/zxid"}, Keys: one("zxid"), Format: tokenstore.Hex},
+		{Name: "rpc", Paths: []string{"/grpc.testing.TestService/*"}, Keys: one("rpc:{grpc.method}")},
 	}
 	rules := make([]Rule, len(routes))
 	for i, rt := range routes {

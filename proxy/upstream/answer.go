@@ -35,6 +35,7 @@ type Answer struct {
 	// Tunnel is set with a 101, and only then: what follows is no body.
 	Tunnel *Tunnel
 
+	h2     *h2stream // nil over HTTP/1.1, and then:
 	x      *exchange
 	kind   framing
 	left   int64     // of a fixed body
@@ -90,6 +91,11 @@ func (x *exchange) final(h answerHead) (*Answer, error) {
 func (a *Answer) Read(p []byte) (int, error) {
 	if a.end != nil || len(p) == 0 {
 		return 0, a.end
+	}
+	if a.h2 != nil {
+		n, err := a.readH2(p)
+		a.end = err
+		return n, err
 	}
 	n, err := a.readBody(p)
 	switch {
@@ -173,16 +179,31 @@ func (a *Answer) finish() {
 }
 
 // Waits reports whether the body has not begun to come, though there is one.
-func (a *Answer) Waits() bool { return a.end == nil && a.x.c.br.Buffered() == 0 }
+func (a *Answer) Waits() bool {
+	if a.h2 != nil {
+		return a.end == nil && a.h2.waits()
+	}
+	return a.end == nil && a.x.c.br.Buffered() == 0
+}
 
 // UploadDone is closed when nothing of the request is written any more. It is
 // closed already unless the answer came early.
-func (a *Answer) UploadDone() <-chan struct{} { return a.x.done }
+func (a *Answer) UploadDone() <-chan struct{} {
+	if a.h2 != nil {
+		return a.h2.done
+	}
+	return a.x.done
+}
 
 // Outcome is what is known of the request by now. It is final once Read has
 // returned io.EOF and UploadDone is closed, or Read has returned another
 // error, or the answer is closed; before that it is Unsettled.
-func (a *Answer) Outcome() Outcome { return a.x.outcome() }
+func (a *Answer) Outcome() Outcome {
+	if a.h2 != nil {
+		return a.h2.outcome()
+	}
+	return a.x.outcome()
+}
 
 // Close ends the exchange where it is not over, and waits for the upload to end
 // (see Request.Interrupt). It is called by the goroutine that reads; the second
@@ -190,6 +211,10 @@ func (a *Answer) Outcome() Outcome { return a.x.outcome() }
 func (a *Answer) Close() {
 	if a.end == nil {
 		a.end = errClosed
+	}
+	if a.h2 != nil {
+		a.h2.close()
+		return
 	}
 	a.x.close()
 }

@@ -77,7 +77,7 @@ func tlsHint(err error) string {
 	case errors.As(err, &clear):
 		return "see that the upstream speaks TLS there; if it does not, upstream.url begins with http://"
 	case errors.As(err, &op) && op.Op == alertOp:
-		return "the upstream refuses: see upstream.tls.cert_file and server_name, and that it speaks HTTP/1.1 over TLS 1.2 or later"
+		return "the upstream refuses: see upstream.tls.cert_file and server_name, and that it speaks HTTP/1.1 or HTTP/2 over TLS 1.2 or later"
 	}
 	return "see that the upstream speaks TLS 1.2 or later there"
 }

@@ -7,6 +7,7 @@ import (
 	"crypto/x509"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -99,7 +100,7 @@ func TestCertificateRefusedLate(t *testing.T) {
 }
 
 // The upstream is asked for by its name, shown our certificate, and offered
-// HTTP/1.1 alone.
+// HTTP/2 and HTTP/1.1.
 func TestHandshake(t *testing.T) {
 	a := newAuthority(t)
 	mine := a.issue(func(x *x509.Certificate) { x.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth} })
@@ -125,7 +126,7 @@ func TestHandshake(t *testing.T) {
 		t.Errorf("%v (%v)", res.outcome, res.err)
 	}
 	done()
-	if h := <-hello; h.ServerName != "api.example" || len(h.SupportedProtos) != 1 || h.SupportedVersions[len(h.SupportedVersions)-1] < tls.VersionTLS12 {
+	if h := <-hello; h.ServerName != "api.example" || !slices.Equal(h.SupportedProtos, []string{"h2", "http/1.1"}) || h.SupportedVersions[len(h.SupportedVersions)-1] < tls.VersionTLS12 {
 		t.Errorf("asked for %q, %q, versions %x", h.ServerName, h.SupportedProtos, h.SupportedVersions)
 	}
 }

@@ -18,41 +18,24 @@ func (u *Upstream) appendHead(b []byte, r *Request) ([]byte, error) {
 	b = append(b, r.Target...)
 	b = append(b, " HTTP/1.1\r\n"...)
 
-	host := r.Host
-	if !u.preserveHost || host == "" {
-		host = u.host
+	b = appendField(b, "Host", u.hostOf(r))
+	err := u.eachField(r, func(name, value string) { b = appendField(b, name, value) })
+	if err != nil {
+		return nil, err
 	}
-	b = appendField(b, "Host", host)
-
-	named, trusted := nominated(r.Header), u.trusts(r)
-	for name, values := range r.Header {
-		canonical := http.CanonicalHeaderKey(name)
-		if ownField(canonical) || named[canonical] || pretends(canonical, trusted) {
-			continue
-		}
-		if !httpguts.ValidHeaderFieldName(name) {
-			return nil, fmt.Errorf("header name %q is not a token", name)
-		}
-		for _, v := range values {
-			if !httpguts.ValidHeaderFieldValue(v) {
-				return nil, fmt.Errorf("header %s holds a control byte", name)
-			}
-			b = appendField(b, name, v)
-		}
-	}
-	for _, f := range u.forwarded(r) {
-		if !httpguts.ValidHeaderFieldValue(f.value) {
-			return nil, fmt.Errorf("%s would hold a control byte", f.name)
-		}
-		if f.value != "" {
-			b = appendField(b, f.name, f.value)
-		}
-	}
-	b, err := appendFraming(b, r)
+	b, err = appendFraming(b, r)
 	if err != nil {
 		return nil, err
 	}
 	return append(u.appendConnection(b, r), '\r', '\n'), nil
+}
+
+// hostOf is whom r is for, as the upstream is told.
+func (u *Upstream) hostOf(r *Request) string {
+	if !u.preserveHost || r.Host == "" {
+		return u.host
+	}
+	return r.Host
 }
 
 // appendConnection says what holds for this connection only.
@@ -75,6 +58,36 @@ func (u *Upstream) appendConnection(b []byte, r *Request) []byte {
 	return b
 }
 
+// eachField gives every end-to-end field of r's head to field, and the proxy's
+// own behind them. It stops at what cannot be written.
+func (u *Upstream) eachField(r *Request, field func(name, value string)) error {
+	named, trusted := nominated(r.Header), u.trusts(r)
+	for name, values := range r.Header {
+		canonical := http.CanonicalHeaderKey(name)
+		if ownField(canonical) || named[canonical] || pretends(canonical, trusted) {
+			continue
+		}
+		if !httpguts.ValidHeaderFieldName(name) {
+			return fmt.Errorf("header name %q is not a token", name)
+		}
+		for _, v := range values {
+			if !httpguts.ValidHeaderFieldValue(v) {
+				return fmt.Errorf("header %s holds a control byte", name)
+			}
+			field(name, v)
+		}
+	}
+	for _, f := range u.forwarded(r) {
+		if !httpguts.ValidHeaderFieldValue(f.value) {
+			return fmt.Errorf("%s would hold a control byte", f.name)
+		}
+		if f.value != "" {
+			field(f.name, f.value)
+		}
+	}
+	return nil
+}
+
 // appendFraming says where the request ends, in exactly one way. Without a
 // body, methods that usually have one say "Content-Length: 0" (some servers
 // answer 411 otherwise), others only where the client said it.
@@ -87,30 +100,44 @@ func appendFraming(b []byte, r *Request) ([]byte, error) {
 	case r.Body != nil:
 		b = appendField(b, "Transfer-Encoding", "chunked")
 		return appendAnnounced(b, r)
-	case r.Method == http.MethodPost, r.Method == http.MethodPut, r.Method == http.MethodPatch,
-		len(r.Header["Content-Length"]) > 0:
+	case saysEmpty(r):
 		return appendField(b, "Content-Length", "0"), nil
 	}
 	return b, nil
+}
+
+// saysEmpty reports whether a request without a body says so.
+func saysEmpty(r *Request) bool {
+	switch r.Method {
+	case http.MethodPost, http.MethodPut, http.MethodPatch:
+		return true
+	}
+	return len(r.Header["Content-Length"]) > 0
 }
 
 func appendAnnounced(b []byte, r *Request) ([]byte, error) {
 	if r.Trailer == nil {
 		return b, nil
 	}
+	names, err := announcement(r)
+	if err != nil || names == "" {
+		return b, err
+	}
+	return appendField(b, "Trailer", names), nil
+}
+
+// announcement lists the names of the trailers to come.
+func announcement(r *Request) (string, error) {
 	var names []string
 	for name := range r.Trailer() {
 		if !httpguts.ValidHeaderFieldName(name) {
-			return nil, fmt.Errorf("trailer name %q is not a token", name)
+			return "", fmt.Errorf("trailer name %q is not a token", name)
 		}
 		if trailerSent(name) {
 			names = append(names, name)
 		}
 	}
-	if len(names) == 0 {
-		return b, nil
-	}
-	return appendField(b, "Trailer", strings.Join(names, ", ")), nil
+	return strings.Join(names, ", "), nil
 }
 
 // appendTrailers appends the last chunk, the trailers, and the blank line that

@@ -22,7 +22,8 @@ const (
 	Unsettled Fate = iota
 	// Settled: the request is over; the upstream has applied it or never will.
 	Settled
-	// NotSent: no byte of the request left the proxy.
+	// NotSent: no byte of the request left the proxy, or, over HTTP/2, the
+	// upstream promised that it did nothing with it.
 	NotSent
 )
 
@@ -48,6 +49,7 @@ const (
 	ReasonConnectTimeout Reason = "connect-timeout" // no connection, or no TLS on it, in time
 	ReasonBadRequest     Reason = "bad-request"     // it cannot be written safely
 	ReasonNoLeave        Reason = "no-leave"        // MaySend said no (R5)
+	ReasonUnprocessed    Reason = "unprocessed"     // HTTP/2: the upstream promised that it did nothing with it
 )
 
 // ReasonTLS is a reason of NotSent where the handshake failed, and of Unsettled
@@ -70,6 +72,7 @@ const (
 	ReasonAbandoned    Reason = "abandoned"     // Answer.Close came before the answer's end
 	ReasonEnded        Reason = "ended"         // both sides have ended a websocket
 	ReasonStopped      Reason = "stopped"       // the proxy stops, and a websocket would go on for ever
+	ReasonEarlyEnd     Reason = "early-end"     // HTTP/2: it answered in full and wanted no more of the request
 	ReasonUnfinished   Reason = "unfinished"    // it still goes on
 )
 
@@ -121,7 +124,7 @@ func (e *Error) Unwrap() error { return e.Err }
 
 // facts are all that is known of one request; judge makes its outcome of them.
 type facts struct {
-	left   bool   // a byte of the request may have left
+	left   bool   // a byte of the request may have left, and the upstream did not promise to ignore it
 	sent   bool   // wholly sent
 	whole  bool   // the final answer has come in full
 	status int    // of that answer

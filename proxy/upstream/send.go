@@ -20,6 +20,9 @@ func (u *Upstream) Send(ctx context.Context, r *Request) (*Answer, error) {
 	if err := r.check(); err != nil {
 		return nil, u.notSent(r, ReasonBadRequest, err)
 	}
+	if u.h2 != nil {
+		return u.h2.send(ctx, r)
+	}
 	first, err := u.appendHead(make([]byte, 0, 1024+max(0, min(r.Length, maxJoined))), r)
 	if err != nil {
 		return nil, u.notSent(r, ReasonBadRequest, err)
@@ -49,7 +52,7 @@ func (u *Upstream) attempt(ctx context.Context, r *Request, nc net.Conn, first [
 			x.close()
 		}
 	}()
-	if reason, err := x.leave(ctx); err != nil {
+	if reason, err := leave(ctx, r); err != nil {
 		return nil, u.notSent(r, reason, err)
 	}
 	if ctx.Done() != nil {
@@ -82,16 +85,16 @@ func (x *exchange) unused() *Error {
 }
 
 // leave asks, immediately before the first byte, whether it may still be sent.
-func (x *exchange) leave(ctx context.Context) (Reason, error) {
+func leave(ctx context.Context, r *Request) (Reason, error) {
 	select {
-	case <-x.r.Cut:
+	case <-r.Cut:
 		return ReasonCut, ErrCut
 	default:
 	}
 	if ctx.Err() != nil {
 		return ReasonCanceled, context.Cause(ctx)
 	}
-	if x.r.MaySend != nil && !x.r.MaySend() {
+	if r.MaySend != nil && !r.MaySend() {
 		return ReasonNoLeave, errors.New("the leave to send was over before the first byte")
 	}
 	return "", nil

@@ -43,7 +43,7 @@ func join(first []byte, r *Request) (joined []byte, whole bool) {
 	}
 	n := len(first)
 	first = append(first, make([]byte, b.Len())...)
-	b.Read(first[n:])
+	b.ReadAt(first[n:], b.Size()-int64(b.Len())) // not used up: see h2pool.send
 	return first, true
 }
 

@@ -34,8 +34,9 @@
 // the upstream's close_notify: an end that anybody on the way could have made
 // is none.
 //
-// This version speaks HTTP/1.1, over TCP, TLS, or a unix socket. Every request
-// has a connection of its own unless Options.IdleTimeout says otherwise.
+// It speaks HTTP/1.1, where every request has a connection of its own unless
+// Options.IdleTimeout says otherwise, or HTTP/2 (see h2.go), over TCP, TLS, or
+// a unix socket.
 package upstream
 
 import (
@@ -51,6 +52,7 @@ import (
 	"time"
 
 	"golang.org/x/net/http/httpguts"
+	"golang.org/x/net/http2"
 )
 
 const (
@@ -60,9 +62,10 @@ const (
 
 // Options says where the upstream is and how it is spoken to.
 type Options struct {
-	// URL is http://host[:port][/path], or https. The path is put in front of
-	// every target as it stands, without its trailing slash. With the scheme
-	// unix, the path is the socket's and nothing else is set.
+	// URL is http://host[:port][/path], or https, or h2c for HTTP/2 in clear
+	// text. The path is put in front of every target as it stands, without its
+	// trailing slash. With the scheme unix, the path is the socket's and nothing
+	// else is set.
 	URL *url.URL
 	// TLS is for an https URL; nil means the defaults.
 	TLS *TLS
@@ -104,6 +107,7 @@ type Upstream struct {
 	dial func(ctx context.Context) (net.Conn, error)
 
 	pool pool
+	h2   *h2pool // nil: HTTP/2 is not spoken
 
 	readers sync.Pool // *bufio.Reader
 	buffers sync.Pool // *[]byte, chunkBuffer long
@@ -154,7 +158,13 @@ func New(o Options) (*Upstream, error) {
 		if o.TLS != nil {
 			t = *o.TLS
 		}
-		d.tls = t.config(o.URL.Hostname(), "http/1.1")
+		d.tls = t.config(o.URL.Hostname(), http2.NextProtoTLS, "http/1.1")
+		plain := *d
+		plain.tls = t.config(o.URL.Hostname(), "http/1.1")
+		u.h2 = &h2pool{u: u, scheme: "https", setup: d.timeout, dialHTTP1: plain.dial}
+	}
+	if o.URL.Scheme == schemeH2C {
+		u.h2 = &h2pool{u: u, scheme: "http", only: true, setup: d.timeout}
 	}
 	u.readers.New = func() any { return bufio.NewReader(nil) }
 	u.buffers.New = func() any { b := make([]byte, chunkBuffer); return &b }
@@ -163,12 +173,18 @@ func New(o Options) (*Upstream, error) {
 
 // Close closes the connections that are idle, and those in use as their answers
 // are closed. It does not wait and does not end a request.
-func (u *Upstream) Close() { u.pool.close() }
+func (u *Upstream) Close() {
+	u.pool.close()
+	if u.h2 != nil {
+		u.h2.close()
+	}
+}
 
 // The schemes of Options.URL.
 const (
 	schemeHTTP  = "http"
 	schemeHTTPS = "https"
+	schemeH2C   = "h2c"
 	schemeUnix  = "unix"
 )
 
@@ -179,8 +195,8 @@ func checkURL(u *url.URL) error {
 			return fmt.Errorf("upstream.url unix:%s: give the path of a socket like unix:/run/api.sock", u.Path)
 		}
 		return nil
-	case u.Scheme != schemeHTTP && u.Scheme != schemeHTTPS:
-		return fmt.Errorf("upstream.url %s: scheme %q is not known here; use http://, https:// or unix:/path", u.Redacted(), u.Scheme)
+	case u.Scheme != schemeHTTP && u.Scheme != schemeHTTPS && u.Scheme != schemeH2C:
+		return fmt.Errorf("upstream.url %s: scheme %q is not known here; use http://, https://, h2c:// or unix:/path", u.Redacted(), u.Scheme)
 	case u.Hostname() == "" || !httpguts.ValidHostHeader(u.Host):
 		return fmt.Errorf("upstream.url %s: there is no valid host; give one like http://127.0.0.1:9000", u.Redacted())
 	case u.User != nil:
