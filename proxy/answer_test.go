@@ -69,7 +69,7 @@ var answers = []answerRow{
 	{name: "doubled slash", request: put("//accounts/42"), status: 400, problem: wire.PathNotCanonical},
 	{name: "letter case of static text", request: put("/ACCOUNTS/42"), status: 400, problem: wire.PathAlias},
 	{name: "absolute form", request: put("http://a/accounts/42"), status: 400, problem: wire.PathNotCanonical},
-	{name: "upgrade", request: put7("Connection: Upgrade", "Upgrade: h2c"), status: 400, problem: wire.UpgradeNotAllowed},
+	{name: "upgrade", request: put7("Connection: Upgrade", "Upgrade: TLS/1.0"), status: 400, problem: wire.UpgradeNotAllowed},
 	{name: "CONNECT", request: "CONNECT a:80 HTTP/1.1\nHost: a:80\n\n", status: 405, problem: wire.MethodNotAllowed},
 	{name: "OPTIONS *", request: "OPTIONS * HTTP/1.1\nHost: a\n\n", status: 400, problem: wire.PathNotCanonical},
 	{name: "a write that no rule covers", request: put("/other"), status: 403, problem: wire.WriteNotCovered},

@@ -117,7 +117,9 @@ func (x *exchange) read(size int64) ([]byte, error) {
 			}
 			buf = append(make([]byte, 0, grown), buf...)
 		}
-		_ = rc.SetReadDeadline(time.Now().Add(x.h.BodyTimeout))
+		if !x.rule.Observe { // nothing is refused there, not even a client that pauses
+			_ = rc.SetReadDeadline(time.Now().Add(x.h.BodyTimeout))
+		}
 		n, err := x.r.Body.Read(buf[len(buf):cap(buf)])
 		buf = buf[:len(buf)+n]
 		if err == io.EOF && (x.body.length < 0 || int64(len(buf)) == x.body.length) {

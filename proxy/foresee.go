@@ -32,15 +32,15 @@ func (h *Handler) Foresee(r *http.Request) Foresight {
 	x := &exchange{h: h, w: nowhere{}, r: r}
 	defer x.release()
 	match, err := h.Table.Match(r)
-	past := x.looksPast(err)
+	past := h.looksPast(err)
 	if err == nil {
 		err = x.choose(match)
 	}
 	if err == nil && x.fenced {
 		err = x.foresee(&match)
 	}
-	f := Foresight{Fenced: x.fenced || past, Read: match.Read}
-	f.Observed = past || x.fenced && x.rule.Observe && !errors.Is(err, errBadBody)
+	f := Foresight{Fenced: x.fenced || past != nil, Read: match.Read}
+	f.Observed = past != nil || x.fenced && x.rule.Observe && !errors.Is(err, errBadBody)
 	f.Tokenless = err == nil && x.fenced && x.tokenless()
 	if err != nil {
 		var refusal *route.Refusal

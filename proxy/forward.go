@@ -23,7 +23,6 @@ const oneWrite = 4 << 10
 func (x *exchange) forward(target string) {
 	ctx := x.r.Context()
 	if x.holds {
-		defer x.settle("abandoned")
 		// The client's leaving changes nothing from here on (rule 11); the
 		// response timeout bounds what follows.
 		ctx = context.Background()

@@ -61,28 +61,31 @@ type Options struct {
 // Handler is the data port. It is safe for concurrent use.
 type Handler struct {
 	Options
+	stray    *Rule          // see strayRule
 	buffered atomic.Int64   // bytes reserved under MaxBuffered
 	tunnels  sync.WaitGroup // websockets, until they are logged
 }
 
 // NewHandler returns the handler of the data port.
-func NewHandler(o Options) *Handler { return &Handler{Options: o} }
+func NewHandler(o Options) *Handler { return &Handler{Options: o, stray: strayRule(&o)} }
 
 // ServeHTTP takes one request from its arrival to its end.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := &exchange{h: h, w: w, r: r, start: time.Now()}
 	defer x.finish()
+	// Whatever happens behind the gate, a panic included, leaves the write
+	// settled for a reason or unsettled (rule 10).
+	defer x.settle("abandoned")
 
 	var match route.Match
 	err := malformed(r)
 	if err == nil {
 		match, err = h.Table.Match(r)
 	}
-	switch {
-	case err == nil:
+	if err == nil {
 		err = x.choose(match)
-	case x.looksPast(err):
-		x.lookPast(err)
+	} else if rule := h.looksPast(err); rule != nil {
+		x.lookPast(rule, err)
 		err = nil
 	}
 	if err == nil && x.fenced {

@@ -54,7 +54,7 @@ func TestHostileSpellings(t *testing.T) {
 		{"CONNECT", "CONNECT a:1 HTTP/1.1\nHost: a:1\n\n", 405, ""},
 		{"half an HTTP/2 preface", "PRI * HTTP/2.0\n\nXX\n\n", 400, ""},
 		{"PRI", "PRI * HTTP/1.1\nHost: a\n\n", 400, ""},
-		{"upgrade to h2c", put("/other", "Connection: Upgrade", "Upgrade: h2c"), 400, ""},
+		{"upgrade to TLS", put("/other", "Connection: Upgrade", "Upgrade: TLS/1.0"), 400, ""},
 		{"upgrade of a read", "GET /other HTTP/1.1\nHost: a\nConnection: Upgrade\nUpgrade: websocket\n\n", 400, ""},
 		{"underscores", put("/accounts/42", "X_Fencing_Token: 9"), 400, ""},
 		{"points", put("/accounts/42", "X.Fencing.Token: 9"), 400, ""},

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"errors"
 	"time"
 
@@ -63,7 +64,7 @@ func (m *Metrics) count(x *exchange) {
 		decision = "failed" // the handler panicked
 	}
 	m.requests.WithLabelValues(x.ruleName(), decision).Inc()
-	if collision := (*tokenstore.CollisionError)(nil); errors.As(x.cause, &collision) {
+	if collision := (*tokenstore.CollisionError)(nil); errors.As(cmp.Or(x.cause, x.seen.cause), &collision) {
 		m.collided.Inc()
 	}
 	m.answered(x)

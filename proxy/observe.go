@@ -1,9 +1,9 @@
 package proxy
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"slices"
 
 	"github.com/fenceproxy/fenceproxy/proxy/gate"
 	"github.com/fenceproxy/fenceproxy/proxy/route"
@@ -27,30 +27,58 @@ func (x *exchange) refused(err error) {
 }
 
 // looksPast decides whether a request that route refuses goes on, since the
-// rule that it would meet only observes.
+// rule that it would meet only observes, and returns that rule; nil for none.
 //
 // Where the path is sure, that is the rule. Where it is not, servers may take
 // it for any path, also for one of a rule that enforces, or of none: it goes
-// on only where every fenced rule observes and writes that no rule covers pass.
-func (x *exchange) looksPast(err error) bool {
+// on only where nothing enforces.
+func (h *Handler) looksPast(err error) *Rule {
 	var refusal *route.Refusal
-	if !errors.As(err, &refusal) || refusal.Rule < 0 || !x.h.Rules[refusal.Rule].Observe {
-		return false
+	if !errors.As(err, &refusal) {
+		return nil
+	}
+	var rule *Rule
+	if refusal.Rule >= 0 && h.Rules[refusal.Rule].Observe {
+		rule = &h.Rules[refusal.Rule]
 	}
 	switch refusal.Kind {
 	case route.HeaderAlias, route.ConnectionOption:
-		return true
-	case route.PathNotCanonical, route.PathAlias:
-		return x.h.ForwardUnmatched && !slices.ContainsFunc(x.h.Rules, func(r Rule) bool { return r.Fenced && !r.Observe })
+		if rule != nil {
+			return rule
+		}
+	case route.PathNotCanonical, route.PathAlias, route.KeyUnresolvable:
+	default:
+		return nil // no HTTP that could be forwarded, or a tunnel past every fence
 	}
-	return false
+	if h.stray == nil {
+		return nil
+	}
+	return cmp.Or(rule, h.stray)
 }
 
-// lookPast lets such a request go on.
-func (x *exchange) lookPast(err error) {
-	refusal := (*route.Refusal)(nil)
-	errors.As(err, &refusal)
-	x.rule, x.fenced = &x.h.Rules[refusal.Rule], true
+// strayRule stands for the rule that a request meets of which nobody can say
+// which it is. It is nil unless every fenced rule observes and writes that no
+// rule covers pass: else something is enforced.
+func strayRule(o *Options) *Rule {
+	stray := Rule{Name: noRule, Fenced: true, Observe: true, ResponseTimeout: o.ResponseTimeout}
+	for i := range o.Rules {
+		switch r := &o.Rules[i]; {
+		case r.Fenced && !r.Observe:
+			return nil
+		case r.Observe:
+			stray.Settle = max(stray.Settle, r.Settle)
+			stray.DrainTimeout = max(stray.DrainTimeout, r.DrainTimeout)
+		}
+	}
+	if stray.Settle == 0 || !o.ForwardUnmatched {
+		return nil
+	}
+	return &stray
+}
+
+// lookPast lets a request that route refuses go on under rule.
+func (x *exchange) lookPast(rule *Rule, err error) {
+	x.rule, x.fenced = rule, true
 	x.refused(err)
 }
 
@@ -75,7 +103,7 @@ func (x *exchange) observe(match *route.Match) error {
 	if err != nil {
 		return err
 	}
-	x.holds = !read
+	x.holds = !read // first: whatever panics behind it, the write is not lost
 	x.refused(seen.Refusal)
 	x.seen.waits = seen.Waits && x.seen.refusal == nil
 	return nil

@@ -259,7 +259,7 @@ func TestObservedBesideEnforced(t *testing.T) {
 // What passes the fence of no rule does not pass because one observes.
 func TestObservedIsNoTunnel(t *testing.T) {
 	r := newRig(t, observing)
-	r.dial().send("GET /accounts/42 HTTP/1.1\nHost: a\nUpgrade: h2c\nConnection: Upgrade\nX-Fencing-Token: 7\n\n").refused(wire.UpgradeNotAllowed)
+	r.dial().send("GET /accounts/42 HTTP/1.1\nHost: a\nUpgrade: TLS/1.0\nConnection: Upgrade\nX-Fencing-Token: 7\n\n").refused(wire.UpgradeNotAllowed)
 	r.dial().send("CONNECT a:80 HTTP/1.1\nHost: a:80\n\n").refused(wire.MethodNotAllowed)
 }
 
@@ -276,6 +276,75 @@ func TestObservedWithoutRoom(t *testing.T) {
 	}
 	w.answer()
 	if res := c.receive(); res.Header.Get("Fencing-Result") != "would-reject;reason=overloaded" {
+		t.Errorf("%s %v", res.Status, res.Header)
+	}
+}
+
+// Where nothing enforces, what route refuses goes on, whatever rule it might
+// have met, or none.
+func TestObservedStray(t *testing.T) {
+	r := newRig(t, observing)
+	r.api.serve = func(w http.ResponseWriter, req *http.Request) {
+		_, _ = io.ReadAll(req.Body)
+		fmt.Fprint(w, req.RequestURI)
+	}
+	for _, line := range []string{
+		"PUT /elsewhere X_Fencing_Token:7",
+		"PUT /login X_Fencing_Token:7",
+		"PUT /login/ A:b", "PUT /LOGIN A:b", "PUT //login A:b", "PUT /log%69n A:b",
+		"PUT /login Connection:Content-Type",
+		"PUT /static//../y A:b",
+		"POST /jobs?_method=DELETE X-Fencing-Token:3",
+		"PUT /accounts/a;b X-Fencing-Token:3", "PUT /accounts/%00 X-Fencing-Token:3", "PUT /accounts/../login X-Fencing-Token:3",
+		"GET /reads/ X-Fencing-Token:3", "GET /elsewhere Upgrade:h2c",
+	} {
+		part := strings.Fields(line)
+		name, value, _ := strings.Cut(part[2], ":")
+		c := r.dial().send(fmt.Sprintf("%s %s HTTP/1.1\nHost: a\n%s: %s\nContent-Length: 1\n\nx", part[0], part[1], name, value))
+		if res := c.receive(); res.StatusCode != 200 || res.body != part[1] {
+			t.Errorf("%s: %s %s", line, res.Status, res.body)
+		}
+	}
+}
+
+// A client that pauses in a body that names the resource is forwarded all the
+// same.
+func TestObservedPause(t *testing.T) {
+	r := newRig(t, func(o *Options, rules []Rule) { observing(o, rules); o.BodyTimeout = 50 * time.Millisecond })
+	c := r.dial().send("POST /transfer HTTP/1.1\nHost: a\nX-Fencing-Token: 1\nX-Fencing-Token-To: 2\nContent-Type: application/json\nContent-Length: 18\n\n{\"from\":42,")
+	time.Sleep(150 * time.Millisecond)
+	c.send(`"to":8}`)
+	r.next().answer()
+	if res := c.receive(); res.Header.Get("Fencing-Result") != "admitted" {
+		t.Errorf("%s %v", res.Status, res.Header)
+	}
+}
+
+// An upload that was sent in full costs nobody his connection, however soon
+// its answer comes.
+func TestKeepAliveBehindUploads(t *testing.T) {
+	for name, change := range map[string]func(o *Options, rules []Rule){"observing": observing, "enforcing": nil} {
+		r := newRig(t, change)
+		r.api.serve = func(w http.ResponseWriter, req *http.Request) { _, _ = io.ReadAll(req.Body) }
+		c, body := r.dial(), strings.Repeat("x", 2000)
+		for i := range 300 {
+			if res := c.put("7", body).receive(); res.Close {
+				t.Fatalf("%s: the connection is closed behind write %d", name, i)
+			}
+		}
+	}
+}
+
+// The offer to go on in HTTP/2 is ignored, and not passed on.
+func TestOfferOfH2C(t *testing.T) {
+	r := newRig(t, nil)
+	c := r.dial().send("PUT /accounts/42 HTTP/1.1\nHost: a\nX-Fencing-Token: 7\nConnection: Upgrade, HTTP2-Settings\nUpgrade: h2c\nHTTP2-Settings: AAMAAABkAAQAAP__\nContent-Length: 1\n\nx")
+	w := r.next()
+	if h := w.r.Header; h.Get("Upgrade") != "" || h.Get("Http2-Settings") != "" || h.Get("Connection") != "close" {
+		t.Errorf("%v", h)
+	}
+	w.answer()
+	if res := c.receive(); res.StatusCode != 200 || res.Header.Get("Upgrade") != "" {
 		t.Errorf("%s %v", res.Status, res.Header)
 	}
 }

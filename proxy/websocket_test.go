@@ -351,7 +351,7 @@ func TestWebSocketRefused(t *testing.T) {
 func TestWebSocketHostile(t *testing.T) {
 	r := newRig(t, nil)
 	for name, request := range map[string]string{
-		"h2c":                "GET /feed/1 HTTP/1.1\nHost: a\nUpgrade: h2c\nConnection: Upgrade, HTTP2-Settings\nHTTP2-Settings: AAMAAABkAAQAoAAAAAIAAAAA\nX-Fencing-Token: 1\n\n",
+		"another protocol":   "GET /feed/1 HTTP/1.1\nHost: a\nUpgrade: TLS/1.0\nConnection: Upgrade\nX-Fencing-Token: 1\n\n",
 		"a list":             "GET /feed/1 HTTP/1.1\nHost: a\nUpgrade: websocket, h2c\nConnection: Upgrade\nX-Fencing-Token: 1\n\n",
 		"two lines":          "GET /feed/1 HTTP/1.1\nHost: a\nUpgrade: websocket\nUpgrade: h2c\nConnection: Upgrade\nX-Fencing-Token: 1\n\n",
 		"HTTP/1.0":           "GET /feed/1 HTTP/1.0\nHost: a\nUpgrade: websocket\nConnection: Upgrade\nX-Fencing-Token: 1\n\n",

@@ -49,7 +49,8 @@ type openStore struct {
 	err     func() error
 	changed []string
 
-	unordered bool // writes may pass, or might have before a crash, that no record tells of
+	settle    time.Duration // the longest of all rules, of before a crash too
+	unordered bool          // writes may pass, or might have before a crash, that no record tells of
 }
 
 // run serves until a signal comes, the store fails, or a listener breaks.
@@ -97,7 +98,7 @@ func start(cfg *config.Config, p planned, log *zap.Logger) (_ *service, err erro
 		return nil, err
 	}
 	s.gate, err = gate.New(s.store, gate.Options{
-		Settle: longestSettle(cfg), Unordered: s.store.unordered,
+		Settle: s.store.settle, Unordered: s.store.unordered,
 		MaxWaiting: cfg.Limits.MaxWaiting, MaxWaitingPerKey: cfg.Limits.MaxWaitingPerKey,
 	})
 	if err != nil {
@@ -117,8 +118,12 @@ func start(cfg *config.Config, p planned, log *zap.Logger) (_ *service, err erro
 		ready = append(ready, zap.Stringer("admin", operator.Addr()))
 	}
 	if s.store.Recovered() {
-		settle := longestSettle(cfg)
-		log.Warn("the last stop was not clean: writes of before may still land, so newer tokens wait until the settle time is over; a holder that nothing older was in flight of goes on at once",
+		settle := s.store.settle
+		held := "newer tokens wait until the settle time is over; a holder that nothing older was in flight of goes on at once"
+		if s.store.unordered {
+			held = "every write with a token waits until the settle time is over, since some may have passed without one"
+		}
+		log.Warn("the last stop was not clean: writes of before may still land, so "+held,
 			zap.Duration("settle", settle), zap.Time("until", time.Now().Add(settle)))
 	}
 	log.Info("ready", ready...)
@@ -290,10 +295,10 @@ func open(cfg *config.Config, p planned, log *zap.Logger) (openStore, error) {
 	if cfg.Store.Memory != nil {
 		log.Warn("store.memory forgets every token at exit: it is for trying out")
 		m := memory.New()
-		return openStore{Store: m, keys: m.Keys, unordered: p.unordered()}, nil
+		return openStore{Store: m, keys: m.Keys, settle: longestSettle(cfg), unordered: p.unordered()}, nil
 	}
 	e := cfg.Store.Embedded
-	s, err := embedded.Open(embedded.Options{Path: e.Path, Create: e.Create, Rules: p.fingerprints, Epochs: p.epochs, AcceptChanged: cfg.Store.AcceptChangedRules, Unordered: p.unordered(), Logger: log})
+	s, err := embedded.Open(embedded.Options{Path: e.Path, Create: e.Create, Rules: p.fingerprints, Epochs: p.epochs, AcceptChanged: cfg.Store.AcceptChangedRules, Unordered: p.unordered(), Settle: longestSettle(cfg), Logger: log})
 	if err != nil {
 		code := exitFailed
 		changed, epoch := (*tokenstore.ChangedRulesError)(nil), (*tokenstore.EpochError)(nil)
@@ -302,7 +307,7 @@ func open(cfg *config.Config, p planned, log *zap.Logger) (openStore, error) {
 		}
 		return openStore{}, &exitError{code, fmt.Errorf("store.embedded: %w", err)}
 	}
-	return openStore{Store: s, keys: s.Keys, failed: s.Failed(), err: s.Err, changed: s.Changed(), unordered: s.Unordered()}, nil
+	return openStore{Store: s, keys: s.Keys, failed: s.Failed(), err: s.Err, changed: s.Changed(), settle: s.Settle(), unordered: s.Unordered()}, nil
 }
 
 // longestSettle is how long a write of before a crash may still be applied.

@@ -85,7 +85,7 @@ func (a *api) key(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	st := a.Gate.Status(tokenstore.Key(key), ok)
-	if !ok && len(st.InFlight) == 0 && len(st.Unsettled) == 0 && st.Waiting == 0 {
+	if !ok && len(st.InFlight) == 0 && len(st.Unsettled) == 0 && st.Waiting == 0 && st.QuarantinedUntil.IsZero() {
 		text(w, http.StatusNotFound, "no token was ever recorded for this key")
 		return
 	}

@@ -98,7 +98,7 @@ type findings struct {
 }
 
 func (g guard) inspect(h http.Header) (f findings) {
-	for name := range h {
+	for name, values := range h {
 		k := g.find(name)
 		if k == nil {
 			continue
@@ -107,7 +107,7 @@ func (g guard) inspect(h http.Header) (f findings) {
 		case overrideHeader:
 			f.override = true
 		case upgradeHeader:
-			f.upgrade = true
+			f.upgrade = f.upgrade || !offersH2C(name, values)
 		case protectedHeader:
 			f.reads = f.reads || k.reads
 			// The lowest of several, so that answers do not vary.
@@ -117,6 +117,13 @@ func (g guard) inspect(h http.Header) (f findings) {
 		}
 	}
 	return f
+}
+
+// offersH2C reports whether the header is the offer to go on in HTTP/2, which
+// Java's client, for one, makes with every first request. It is ignored, as any
+// server may: the hop passes no Upgrade on, and the exchange stays as it is.
+func offersH2C(name string, values []string) bool {
+	return name == "Upgrade" && len(values) == 1 && strings.EqualFold(values[0], "h2c")
 }
 
 // nominated returns the first name in Connection that must reach the upstream.

@@ -51,6 +51,7 @@ func (m *Match) Covered() bool { return m.cover != nil }
 //	check                         covered  other write  other safe request
 //	CONNECT, `*`, PRI, no target  refused  refused      refused
 //	Upgrade (c)                   refused  refused      refused
+//	an offer of h2c               ignored  ignored      ignored
 //	method override               counts   counts       makes it a write
 //	target not canonical          refused  passes (a)   passes
 //	path-alias                    refused  refused      passes (b)

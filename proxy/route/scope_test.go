@@ -45,8 +45,8 @@ func TestScope(t *testing.T) {
 		{"connection-option", "/accounts/42", "GET", []string{"Connection: x-fencing-token"}, "-"},
 		{"connection-option", "/report/42", "GET", []string{"Connection: Host"}, "connection-option"},
 
-		{"Upgrade", "/accounts/42", "PUT", []string{"Upgrade: h2c"}, "upgrade-refused"},
-		{"Upgrade", "/other", "PUT", []string{"Upgrade: h2c"}, "upgrade-refused"},
+		{"Upgrade", "/accounts/42", "PUT", []string{"Upgrade: TLS/1.0"}, "upgrade-refused"},
+		{"Upgrade", "/other", "PUT", []string{"Upgrade: TLS/1.0"}, "upgrade-refused"},
 		{"Upgrade", "/other", "GET", []string{"Upgrade: websocket"}, "upgrade-refused"},
 
 		{"override", "/accounts/42", "GET", []string{"X-Http-Method-Override: DELETE"}, "account:42"},
@@ -66,7 +66,7 @@ func TestScope(t *testing.T) {
 // The first check that fails answers: target, aliases and Connection, rule, key.
 func TestOrder(t *testing.T) {
 	table := mustNew(t, accounts()...)
-	headers := []string{"Upgrade: h2c", "X_fencing_token: 1", "Connection: host"}
+	headers := []string{"Upgrade: TLS/1.0", "X_fencing_token: 1", "Connection: host"}
 	for _, test := range []struct {
 		target string
 		from   int // of headers

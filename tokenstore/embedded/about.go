@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	bolt "go.etcd.io/bbolt"
 
@@ -29,6 +30,8 @@ var (
 	// may pass that no record tells of, until a clean stop.
 	unorderedKey   = []byte("unordered writes")
 	unorderedValue = []byte("yes")
+	// settleKey has the longest settle time of the same lives, in nanoseconds.
+	settleKey = []byte("longest settle")
 )
 
 // A fingerprint is stored behind one of these bytes. An unsettled one was
@@ -168,6 +171,19 @@ func beginUnordered(about *bolt.Bucket, now bool) (unordered bool, err error) {
 	return true, putSealed(about, unorderedKey, unorderedValue)
 }
 
+// beginSettle notes the longest settle time before a write can be lost from
+// sight under it, and returns the longest since the last clean stop.
+func beginSettle(about *bolt.Bucket, now time.Duration) (time.Duration, error) {
+	b, err := getSealed(about, settleKey)
+	if err != nil || b != nil && len(b) != 8 {
+		return 0, fmt.Errorf("the entry %q: %w", settleKey, errors.Join(errSeal, err))
+	}
+	if b != nil {
+		now = max(now, time.Duration(binary.BigEndian.Uint64(b)))
+	}
+	return now, putSealed(about, settleKey, binary.BigEndian.AppendUint64(nil, uint64(now)))
+}
+
 // raiseEpochs remembers the highest epoch of every rule, and refuses a lower
 // one than a rule has had.
 func raiseEpochs(about *bolt.Bucket, now map[string]uint64) error {
@@ -206,7 +222,7 @@ func endLife(tx *bolt.Tx) error {
 		}
 	}
 	about := tx.Bucket(aboutBucket)
-	if err := about.Delete(unorderedKey); err != nil {
+	if err := errors.Join(about.Delete(unorderedKey), about.Delete(settleKey)); err != nil {
 		return err
 	}
 	return putSealed(about, cleanKey, cleanValue)

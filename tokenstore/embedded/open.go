@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	bolt "go.etcd.io/bbolt"
 	berrors "go.etcd.io/bbolt/errors"
@@ -34,6 +35,9 @@ type Options struct {
 	// tells: without a token, or only looked on. The store remembers it until a
 	// clean stop.
 	Unordered bool
+	// Settle is the longest time after which a write of this life may still be
+	// applied. The store remembers it until a clean stop.
+	Settle time.Duration
 	// Logger takes the warnings; nil drops them.
 	Logger *zap.Logger
 
@@ -187,6 +191,9 @@ func (s *Store) begin(o Options) error {
 		s.recovered, s.changed, err = beginLife(tx, o.Rules, o.AcceptChanged)
 		if err == nil {
 			s.unordered, err = beginUnordered(tx.Bucket(aboutBucket), o.Unordered)
+		}
+		if err == nil {
+			s.settle, err = beginSettle(tx.Bucket(aboutBucket), o.Settle)
 		}
 		if err == nil {
 			err = raiseEpochs(tx.Bucket(aboutBucket), o.Epochs)

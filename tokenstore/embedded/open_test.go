@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	bolt "go.etcd.io/bbolt"
 	"go.uber.org/zap"
@@ -271,6 +272,32 @@ func TestRules(t *testing.T) {
 	s := open(t, dir)
 	if s.Recovered() {
 		t.Error("a refused start erased the marker of a clean stop")
+	}
+}
+
+// The settle time of a life that crashed holds for the next one too.
+func TestSettle(t *testing.T) {
+	dir := t.TempDir()
+	for i, life := range []struct {
+		now, want time.Duration
+		clean     bool
+	}{
+		{now: 30 * time.Second, want: 30 * time.Second}, // and a crash
+		{now: time.Second, want: 30 * time.Second},
+		{now: time.Minute, want: time.Minute},
+		{now: time.Second, want: time.Minute, clean: true},
+		{now: time.Second, want: time.Second, clean: true},
+	} {
+		s, err := Open(Options{Path: dir, Create: true, Settle: life.now})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.Settle() != life.want {
+			t.Errorf("life %d: Settle = %v, want %v", i, s.Settle(), life.want)
+		}
+		if err := s.Close(life.clean); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

@@ -22,6 +22,7 @@ type Store struct {
 	recovered bool
 	changed   []string
 	unordered bool
+	settle    time.Duration
 
 	dir    string
 	logger *zap.Logger
@@ -159,6 +160,10 @@ func (s *Store) Changed() []string { return append([]string(nil), s.changed...) 
 // true, every key is quarantined then, with or without a record, whatever its
 // record says.
 func (s *Store) Unordered() bool { return s.unordered }
+
+// Settle is the longest Options.Settle of this life and of all since the last
+// clean stop: how long writes of before a crash may still be applied.
+func (s *Store) Settle() time.Duration { return s.settle }
 
 // Keys returns how many keys have a record, without counting them.
 func (s *Store) Keys() int64 { return s.keys.Load() }

@@ -14,7 +14,7 @@ func handler() []mutant {
 			"proxy/forward.go", "\t\tr.Cut = x.ticket.Overtaken() // L1\n", "\t\tr.Cut = nil\n",
 			proxyPkg, "TestStoryL1"),
 		one("panic-settles", "10: a panic leaves the write settled",
-			"proxy/forward.go", "\t\tdefer x.settle(\"abandoned\")\n", "\t\tdefer x.settle(\"\")\n",
+			"proxy/handler.go", "\tdefer x.settle(\"abandoned\")\n", "\tdefer x.settle(\"\")\n",
 			proxyPkg, "TestPanicLeavesUnsettled"),
 		one("body-first", "4: a stale write's body is read before it is refused",
 			"proxy/handler.go", "\tif err := x.h.Gate.Check(ctx, claims, x.rule.DrainTimeout, &x.ticket); err != nil {\n", "\tif err := error(nil); err != nil {\n",
