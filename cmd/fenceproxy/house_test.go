@@ -43,6 +43,7 @@ var mayImport = []struct {
 	{"tokenstore/memory", []string{"tokenstore"}, "tokenstore/X → tokenstore"},
 	{"tokenstore/embedded", []string{"tokenstore"}, "tokenstore/X → tokenstore"},
 	{"tokenstore/session", []string{"tokenstore"}, "tokenstore/X → tokenstore"},
+	{"tokenstore/session/sessiontest", []string{"tokenstore", "tokenstore/session"}, "the suite of the shared stores' engines"},
 	{"tokenstore/etcd", []string{"tokenstore", "tokenstore/session"}, "the shared stores also → session"},
 	{"tokenstore/postgres", []string{"tokenstore", "tokenstore/session"}, "the shared stores also → session"},
 	{"tokenstore/redis", []string{"tokenstore", "tokenstore/session"}, "the shared stores also → session"},
@@ -54,7 +55,7 @@ var testsMayImport = []struct {
 	to   []string
 	why  string
 }{
-	{"tokenstore/...", []string{"tokenstore", "tokenstore/storetest", "tokenstore/memory"}, "every store runs the suite, and the suite runs a store"},
+	{"tokenstore/...", []string{"tokenstore", "tokenstore/storetest", "tokenstore/memory", "tokenstore/session/sessiontest"}, "every store runs the suite, and the suite runs a store"},
 	{"proxy/...", []string{"tokenstore", "tokenstore/storetest", "tokenstore/memory", "tokenstore/embedded", "proxy/wire"}, "the life of a request is tested over a real store, and one that fails"},
 	{"proxy/route/differential", []string{"proxy/route"}, "real servers judge the routes"},
 	{"proxy/torture", []string{"proxy/torture", "proxy/gate", "proxy/upstream"}, "a judge may be tried on the parts"},

@@ -20,7 +20,35 @@ const soon = 10 * time.Second
 // new, empty store each time; the suite closes it.
 func Run(t *testing.T, open func(t *testing.T) tokenstore.Store) {
 	t.Helper()
-	for _, group := range [][]check{recordChecks, severalChecks, contextChecks, concurrentChecks, closeChecks} {
+	runAll(t, open, recordChecks, clearChecks, severalChecks, contextChecks, concurrentChecks, closeChecks)
+}
+
+// RunShared is Run for a store that several proxies share, used by one of
+// them: it never records clear, and tells of raises.
+func RunShared(t *testing.T, open func(t *testing.T) tokenstore.Store) {
+	t.Helper()
+	runAll(t, open, recordChecks, severalChecks, contextChecks, concurrentChecks, closeChecks)
+	t.Run("it tells of raises elsewhere", func(t *testing.T) {
+		s := open(t)
+		t.Cleanup(func() { _ = s.Close(false) })
+		if s.Raised() == nil {
+			t.Error("Raised is nil, as for a store of one proxy")
+		}
+	})
+	t.Run("it never says clear", func(t *testing.T) {
+		s := open(t)
+		t.Cleanup(func() { _ = s.Close(false) })
+		mustAcquire(t, s, tokenstore.Mark{Key: "k", Token: token(7), Clear: true})
+		s.Clear("k", token(7))
+		if load(t, s, "k").Clear {
+			t.Error("the record says clear, which only a proxy that is alone can know")
+		}
+	})
+}
+
+func runAll(t *testing.T, open func(t *testing.T) tokenstore.Store, groups ...[]check) {
+	t.Helper()
+	for _, group := range groups {
 		for _, c := range group {
 			t.Run(c.name, func(t *testing.T) {
 				s := open(t)

@@ -1,0 +1,464 @@
+package session_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/fenceproxy/fenceproxy/tokenstore"
+	"github.com/fenceproxy/fenceproxy/tokenstore/session"
+	"github.com/fenceproxy/fenceproxy/tokenstore/session/sessiontest"
+)
+
+// R2, R3: a raise waits for older writes everywhere, those of its own proxy
+// too, and a new holder for nothing else.
+func TestWaitsForOlder(t *testing.T) {
+	inTime(t, func(r *rig) {
+		a, b := r.proxy("RA"), r.proxy("RB")
+		w1 := a.ask("w1", 1).mustBeAdmitted(0)
+		w1.send()
+		w1b := b.ask("w1b", 1).mustBeAdmitted(0) // equal tokens run side by side
+		w1b.send()
+		w2 := a.ask("w2", 2).mustWait()
+		other := b.askFor("other", tokenstore.Mark{Key: "other", Token: tok(1)})
+		other.mustBeAdmitted(0).grant.Release()
+		w1.mustLand()
+		w2.mustWait()
+		w1b.mustLand()
+		w2.mustBeAdmitted(0).send() // told of the delete, without a poll
+		w3 := a.ask("w3", 3).mustWait()
+		w2.mustLand()
+		w3.mustBeAdmitted(0).grant.Release()
+		if n := a.port.Calls(session.OpLook); n != 0 {
+			t.Errorf("it was polled %d times", n)
+		}
+	})
+}
+
+// A raise where this proxy alone holds the key costs one transaction, and
+// waits for none.
+func TestRaiseCostsOneRoundTrip(t *testing.T) {
+	inTime(t, func(r *rig) {
+		a := r.proxy("RA")
+		a.do("w1", 1)
+		release := a.port.Hold(session.OpDelete)
+		defer release()
+		for n := range uint64(10) {
+			a.do("w", n+2)
+		}
+		if n := a.port.Calls(session.OpAcquire); n != 11 {
+			t.Errorf("%d transactions for 11 raises", n)
+		}
+	})
+}
+
+// R4: a live grant needs no I/O, also while the store is away, up to the
+// deadline (R5).
+func TestStickyGrant(t *testing.T) {
+	inTime(t, func(r *rig) {
+		a := r.proxy("RA")
+		a.do("w1", 1)
+		a.port.Cut(true)
+		for range 7 {
+			a.do("w1", 1)
+			time.Sleep(time.Second)
+		}
+		if n := a.port.Calls(session.OpAcquire); n != 1 {
+			t.Errorf("%d transactions for one token", n)
+		}
+		r.at(ttl - margin)
+		a.ask("w1", 1).mustFail(tokenstore.ErrUnavailable)
+		a.port.Cut(false)
+		r.at(30 * time.Second)
+		a.do("w1", 1) // service resumes by itself
+	})
+}
+
+// R5: a deadline counts from when its keepalive was sent, not from its answer,
+// and one that comes after the deadline does not count at all.
+func TestDeadlineCountsFromTheSend(t *testing.T) {
+	inTime(t, func(r *rig) {
+		a := r.proxy("RA")
+		w1 := a.ask("w1", 1).mustBeAdmitted(0)
+		w1.send()
+		a.port.Fates(func(op session.Op) (f sessiontest.Fate) {
+			if op == session.OpKeepAlive {
+				f.Travel = 1200 * time.Millisecond
+			}
+			return f
+		})
+		r.at(7 * time.Second) // the second keepalive was sent at 5.33 s, and is still on its way
+		a.port.Cut(true)
+		every := (ttl - margin) / 3
+		r.at(every + ttl - margin - time.Millisecond)
+		if w1.wasCut() || !w1.grant.MaySend() {
+			t.Error("the session was over before its deadline")
+		}
+		r.at(every + ttl - margin)
+		if !w1.wasCut() || w1.grant.MaySend() {
+			t.Error("the session is not over at its deadline")
+		}
+	})
+}
+
+// R3: what was read before a write began to wait says nothing of what it waits
+// for.
+func TestLookBeforeTheWait(t *testing.T) {
+	inTime(t, func(r *rig) {
+		a, b, c := r.proxy("RA"), r.proxy("RB"), r.proxy("RC")
+		b.port.Deafen(true)
+		w1 := a.ask("w1", 1).mustBeAdmitted(0)
+		w1.send()
+		b.ask("w2", 2).mustWait()
+		slow := true
+		b.port.Fates(func(op session.Op) (f sessiontest.Fate) {
+			if op == session.OpLook && slow {
+				slow, f.Travel = false, 400*time.Millisecond
+			}
+			return f
+		})
+		r.at(680 * time.Millisecond) // the store was read at 650 ms
+		w1.mustLand()
+		w2c := c.ask("w2c", 2).mustBeAdmitted(0)
+		w2c.send()
+		w3 := b.ask("w3", 3).mustWait()
+		r.at(1200 * time.Millisecond) // the answer came at 1050 ms
+		w3.mustWait()
+		w2c.mustLand()
+		w3.mustBeAdmitted(time.Second)
+	})
+}
+
+// R4: once a raise was seen, a grant admits nothing, and its refusal costs no
+// I/O while something is in flight under it.
+func TestOvertakenGrant(t *testing.T) {
+	inTime(t, func(r *rig) {
+		a, b := r.proxy("RA"), r.proxy("RB")
+		w1 := a.ask("w1", 1).mustBeAdmitted(0)
+		w1.send()
+		w2 := b.ask("w2", 2).mustWait()
+		before := a.port.Calls(session.OpAcquire)
+		a.ask("w1b", 1).mustBeStale()
+		if n := a.port.Calls(session.OpAcquire) - before; n != 0 {
+			t.Errorf("%d transactions for a refusal that was known", n)
+		}
+		w1.mustLand()
+		a.ask("w1c", 1).mustBeStale()
+		w2.mustBeAdmitted(0)
+	})
+}
+
+// A write that waits and is overtaken is told so, and lets go (R3).
+func TestOvertakenWhileItWaits(t *testing.T) {
+	inTime(t, func(r *rig) {
+		a, b, c := r.proxy("RA"), r.proxy("RB"), r.proxy("RC")
+		w1 := a.ask("w1", 1).mustBeAdmitted(0)
+		w1.send()
+		w2 := b.ask("w2", 2).mustWait()
+		w3 := c.ask("w3", 3)
+		synctest.Wait()
+		w2.mustBeStale()
+		w1.mustLand()
+		w3.mustBeAdmitted(0)
+	})
+}
+
+// R6: an entry stays while anything of it is in flight, whatever is seen.
+func TestReleaseWaitsForWrites(t *testing.T) {
+	inTime(t, func(r *rig) {
+		a, b := r.proxy("RA"), r.proxy("RB")
+		w1, w1b := a.ask("w1", 1).mustBeAdmitted(0), a.ask("w1b", 1).mustBeAdmitted(0)
+		w1.send()
+		w1b.send()
+		w2 := b.ask("w2", 2).mustWait()
+		w1.mustLand()
+		r.at(5 * time.Minute) // the session lives: no linger runs
+		w2.mustWait()
+		w1b.lose() // unsettled for settle
+		r.at(5*time.Minute + settle - time.Millisecond)
+		w2.mustWait()
+		w1b.mustLand()
+		w2.mustBeAdmitted(time.Second)
+	})
+}
+
+// R10: whoever waits when the session ends is refused, and the next session
+// begins without grants.
+func TestSessionEndsWhileWaiting(t *testing.T) {
+	inTime(t, func(r *rig) {
+		a, b := r.proxy("RA"), r.proxy("RB")
+		w1 := a.ask("w1", 1).mustBeAdmitted(0)
+		w1.send()
+		w2 := b.ask("w2", 2).mustWait()
+		b.port.Cut(true)
+		r.at(ttl - margin)
+		w2.mustFail(tokenstore.ErrUnavailable)
+		b.port.Cut(false)
+		r.at(ttl + 10*time.Second)
+		w2 = b.ask("w2 again", 2).mustWait()
+		w1.mustLand()
+		w2.mustBeAdmitted(time.Second)
+	})
+}
+
+// R9: any number of proxies remove what a dead one has left, whether somebody
+// waits for it or not; those that come later wait for nothing.
+func TestLinger(t *testing.T) {
+	inTime(t, func(r *rig) {
+		a, b, c := r.proxy("RA"), r.proxy("RB"), r.proxy("RC")
+		for n := range 600 {
+			w := a.askFor("w", tokenstore.Mark{Key: tokenstore.Key(fmt.Sprint("k", n)), Token: tok(1)}).mustBeAdmitted(0)
+			w.grant.Release()
+		}
+		a.port.Cut(true)
+		r.at(ttl + settle - time.Millisecond)
+		if n := len(r.engine.Open("k1")); n != 1 {
+			t.Errorf("%d entries on k1 before linger is over", n)
+		}
+		r.at(ttl + settle + 5*time.Second)
+		b.askFor("w2", tokenstore.Mark{Key: "k1", Token: tok(2)}).mustBeAdmitted(0)
+		c.askFor("w2", tokenstore.Mark{Key: "k599", Token: tok(2)}).mustBeAdmitted(0)
+		for n := range 600 {
+			if key := tokenstore.Key(fmt.Sprint("k", n)); n != 1 && n != 599 && len(r.engine.Open(key)) != 0 {
+				t.Fatalf("%s has an entry", key)
+			}
+		}
+	})
+}
+
+// Several keys are admitted on all or on none, and who is overtaken on one
+// holds up nobody on the other.
+func TestSeveralKeys(t *testing.T) {
+	inTime(t, func(r *rig) {
+		a, b := r.proxy("RA"), r.proxy("RB")
+		on := func(p *proxy, name string, x, y uint64) *write {
+			return p.askFor(name, tokenstore.Mark{Key: "x", Token: tok(x)}, tokenstore.Mark{Key: "y", Token: tok(y)})
+		}
+		w := on(a, "w", 1, 1).mustBeAdmitted(0)
+		w.send()
+		wa := on(a, "wa", 3, 2).mustWait()
+		wb := on(b, "wb", 2, 3)
+		wb.mustBeStale() // on x; and nothing was recorded on y
+		if rec, _ := r.engine.Record("y"); rec.Highest != tok(2) {
+			t.Errorf("y was raised to %v by a write that was refused", rec.Highest)
+		}
+		wc := on(b, "wc", 4, 2).mustWait()
+		wa.mustBeStale()
+		w.mustLand()
+		wc.mustBeAdmitted(0).send()
+		wd := on(b, "wd", 4, 2).mustBeAdmitted(0) // sticky
+		wd.grant.Release()
+		wc.mustLand()
+		we := on(b, "we", 4, 3).mustBeAdmitted(0) // one of the two is live
+		if rec, _ := r.engine.Record("y"); rec.Highest != tok(3) {
+			t.Errorf("y is at %v", rec.Highest)
+		}
+		we.grant.Release()
+	})
+}
+
+// Equal tokens that come together make one transaction, and share what becomes
+// of it.
+func TestOneTransactionForAll(t *testing.T) {
+	inTime(t, func(r *rig) {
+		a := r.proxy("RA")
+		release := a.port.Hold(session.OpAcquire)
+		var together []*write
+		for range 20 {
+			together = append(together, a.ask("w", 1))
+		}
+		together[0].leave() // the first one's leaving does not end it
+		synctest.Wait()
+		together[0].mustFail(tokenstore.ErrUnavailable)
+		release()
+		for _, w := range together[1:] {
+			w.mustBeAdmitted(0).grant.Release()
+		}
+		a.port.Fates(func(op session.Op) (f sessiontest.Fate) {
+			f.Lost = op == session.OpAcquire
+			return f
+		})
+		together = nil
+		for range 20 {
+			together = append(together, a.ask("w", 2))
+		}
+		time.Sleep(ttl / 2)
+		for _, w := range together {
+			w.mustFail(tokenstore.ErrUnavailable)
+		}
+		if n := a.port.Calls(session.OpAcquire); n != 2 {
+			t.Errorf("%d transactions, want 2", n)
+		}
+		r.at(time.Minute)
+		if n := len(r.engine.Open("k")); n != 0 {
+			t.Errorf("%d entries are left that nobody owns", n)
+		}
+	})
+}
+
+// Another holder's equal token is refused, here and at another proxy.
+func TestHolders(t *testing.T) {
+	inTime(t, func(r *rig) {
+		a, b := r.proxy("RA"), r.proxy("RB")
+		held := func(p *proxy, holder string) *write {
+			return p.askFor(holder, tokenstore.Mark{Key: "k", Token: tok(1), Holder: holder})
+		}
+		held(a, "").mustBeAdmitted(0).grant.Release()
+		held(a, "x").mustBeAdmitted(0).grant.Release() // is put on record
+		held(a, "x").mustBeAdmitted(0).grant.Release()
+		if n := a.port.Calls(session.OpAcquire); n != 2 {
+			t.Errorf("%d transactions, want 2", n)
+		}
+		for _, p := range []*proxy{a, b} {
+			var collision *tokenstore.CollisionError
+			if err := held(p, "y").err; !errors.As(err, &collision) || collision.Current != "x" {
+				t.Errorf("error = %v, want a collision with x", err)
+			}
+		}
+		b.ask("w2", 2).mustBeAdmitted(time.Second) // and nothing of all that is left
+	})
+}
+
+// Idle grants are given back after a time, and beyond a number.
+func TestIdle(t *testing.T) {
+	inTime(t, func(r *rig) {
+		a := r.proxy("RA", func(o *session.Options) { o.IdleAfter, o.MaxIdle = time.Minute, 128 })
+		for n := range 1000 {
+			a.askFor("w", tokenstore.Mark{Key: tokenstore.Key(fmt.Sprint("k", n)), Token: tok(1)}).mustBeAdmitted(0).grant.Release()
+		}
+		synctest.Wait()
+		if n := a.store.Grants(); n > 128 || n < 64 {
+			t.Errorf("%d grants are kept, want up to 128", n)
+		}
+		used := a.ask("used", 1).mustBeAdmitted(0)
+		time.Sleep(62 * time.Second)
+		synctest.Wait()
+		if n := a.store.Grants(); n != 1 {
+			t.Errorf("%d grants are left, want the one that is in use", n)
+		}
+		used.grant.Release()
+	})
+}
+
+// A clean stop leaves nothing that others would wait for; an unclean one
+// leaves what is not settled, and nothing else.
+func TestClose(t *testing.T) {
+	for _, clean := range []bool{true, false} {
+		t.Run(fmt.Sprint(clean), func(t *testing.T) {
+			inTime(t, func(r *rig) {
+				a, b := r.proxy("RA"), r.proxy("RB")
+				for n := range 600 {
+					a.askFor("w", tokenstore.Mark{Key: tokenstore.Key(fmt.Sprint("k", n)), Token: tok(1)}).mustBeAdmitted(0).grant.Release()
+				}
+				var w1 *write
+				if !clean {
+					w1 = a.ask("w1", 1).mustBeAdmitted(0)
+					w1.send()
+				}
+				closeStore(t, a.store, clean)
+				b.askFor("w2", tokenstore.Mark{Key: "k1", Token: tok(2)}).mustBeAdmitted(0)
+				if all, err := b.port.Sessions(r.t.Context()); err != nil || len(all) == 1 != clean {
+					t.Errorf("%d sessions are registered, %v", len(all), err)
+				}
+				if clean {
+					return
+				}
+				if !w1.wasCut() {
+					t.Error("w1 was not cut")
+				}
+				w2 := b.ask("w2", 2).mustWait()
+				r.at(settle - time.Millisecond)
+				w2.mustWait()
+				w1.mustLand()
+				w2.mustBeAdmitted(ttl + 3*time.Second)
+			})
+		})
+	}
+}
+
+// The gate is told of raises elsewhere, and what it is told is on record.
+func TestRaisedIsTold(t *testing.T) {
+	inTime(t, func(r *rig) {
+		b := r.proxy("RB")
+		quiet, err := session.Open(r.t.Context(), r.engine.Port(), session.Options{Linger: settle, Clock: virtual()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer closeStore(t, quiet, true)
+		g, err := quiet.Acquire(r.t.Context(), []tokenstore.Mark{{Key: "k", Token: tok(1)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		g.Release()
+		b.ask("w2", 2)
+		b.ask("w3", 3)
+		synctest.Wait()
+		var last tokenstore.Token
+		for last != tok(3) {
+			m := <-quiet.Raised()
+			if m.Key == "k" && m.Token.Less(last) {
+				t.Errorf("told of %v after %v", m.Token, last)
+			}
+			last = m.Token
+		}
+	})
+}
+
+// The figures: what is observed, and how long a session still lasts.
+func TestFigures(t *testing.T) {
+	inTime(t, func(r *rig) {
+		var ops, waited atomic.Int64
+		a := r.proxy("RA")
+		b := r.proxy("RB", func(o *session.Options) {
+			o.Observe = session.Observer{
+				Op:         func(op session.Op, _ time.Duration, err error) { ops.Add(1) },
+				RemoteWait: func(took time.Duration) { waited.Add(int64(took)) },
+			}
+		})
+		w1 := a.ask("w1", 1).mustBeAdmitted(0)
+		w1.send()
+		w2 := b.ask("w2", 2).mustWait()
+		if b.store.Waiting() != 1 || b.store.Grants() != 1 {
+			t.Errorf("%d wait of %d grants", b.store.Waiting(), b.store.Grants())
+		}
+		r.at(2 * time.Second)
+		w1.mustLand()
+		w2.mustBeAdmitted(0)
+		if got := time.Duration(waited.Load()); got < 2*time.Second || got > 3*time.Second {
+			t.Errorf("waited for %v, want 2 s", got)
+		}
+		if ops.Load() == 0 {
+			t.Error("no call was observed")
+		}
+		if left := b.store.Remaining(); left != ttl-margin-2*time.Second {
+			t.Errorf("%v remain of the session", left)
+		}
+		b.port.Cut(true)
+		r.at(time.Minute)
+		if left := b.store.Remaining(); left != 0 {
+			t.Errorf("%v remain of a session that is over", left)
+		}
+	})
+}
+
+// BenchmarkSticky is an equal-token write through a live grant.
+func BenchmarkSticky(b *testing.B) {
+	s, err := session.Open(b.Context(), sessiontest.NewEngine().Port(), session.Options{Linger: time.Second})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer func() { _ = s.Close(true) }()
+	marks, ctx := []tokenstore.Mark{{Key: "accounts:42", Token: tok(1)}}, context.Background()
+	b.ReportAllocs()
+	for b.Loop() {
+		g, err := s.Acquire(ctx, marks)
+		if err != nil || g.Drained(ctx) != nil || !g.MaySend() {
+			b.Fatal("it was not admitted")
+		}
+		g.Release()
+	}
+}

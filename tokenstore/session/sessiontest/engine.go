@@ -1,0 +1,225 @@
+// Package sessiontest holds the promises of session.Backend as one suite that
+// every engine's adapter runs, and an engine in memory for tests of the
+// protocol. It is shared by any number of proxies, each by its own Port, at
+// which every step can be held, refused, lost, made late or cut off. It knows
+// no clock but time.Now and waits on channels and timers alone, so that all of
+// it runs in a testing/synctest bubble.
+package sessiontest
+
+import (
+	"bytes"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/fenceproxy/fenceproxy/tokenstore"
+	"github.com/fenceproxy/fenceproxy/tokenstore/session"
+)
+
+// Engine is a shared store in memory. Every step of it is one transaction.
+type Engine struct {
+	mu       sync.Mutex // guards what follows
+	records  map[tokenstore.Key]tokenstore.Record
+	open     map[tokenstore.Key]map[session.Entry]struct{}
+	sessions map[session.ID]*registered
+	about    []byte
+	ports    []*Port
+}
+
+// registered is a session that was begun and not ended.
+type registered struct {
+	until time.Time
+	gone  bool // final, once somebody was told
+}
+
+// NewEngine returns an empty store.
+func NewEngine() *Engine {
+	return &Engine{
+		records:  map[tokenstore.Key]tokenstore.Record{},
+		open:     map[tokenstore.Key]map[session.Entry]struct{}{},
+		sessions: map[session.ID]*registered{},
+	}
+}
+
+// Port returns a new way to the store, for one proxy.
+func (e *Engine) Port() *Port {
+	p := &Port{engine: e, kick: make(chan struct{}, 1), holds: map[session.Op]*hold{}}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.ports = append(e.ports, p)
+	return p
+}
+
+// Record returns what is on record of a key.
+func (e *Engine) Record(key tokenstore.Key) (rec tokenstore.Record, ok bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	rec, ok = e.records[key]
+	return rec, ok
+}
+
+// Open returns the entries of a key, in no order.
+func (e *Engine) Open(key tokenstore.Key) (entries []session.Entry) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for entry := range e.open[key] {
+		entries = append(entries, entry)
+	}
+	return entries
+}
+
+// alive reports whether a session is. Whoever finds it expired writes that
+// down, so that no keepalive can revive it.
+func (e *Engine) alive(s session.ID) bool {
+	r := e.sessions[s]
+	if r == nil {
+		return false
+	}
+	if !time.Now().Before(r.until) {
+		r.gone = true
+	}
+	return !r.gone
+}
+
+func (e *Engine) begin(s session.ID, ttl time.Duration) (none, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.sessions[s] != nil {
+		return none{}, fmt.Errorf("session %s was used before", s)
+	}
+	e.sessions[s] = &registered{until: time.Now().Add(ttl)}
+	return none{}, nil
+}
+
+func (e *Engine) keepAlive(s session.ID, ttl time.Duration) (overtaken []tokenstore.Mark, err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.alive(s) {
+		return nil, session.ErrSessionOver
+	}
+	e.sessions[s].until = time.Now().Add(ttl)
+	for key, entries := range e.open {
+		highest := e.records[key].Highest
+		for entry := range entries {
+			if entry.Session == s && entry.Token.Less(highest) {
+				overtaken = append(overtaken, tokenstore.Mark{Key: key, Token: highest})
+				break
+			}
+		}
+	}
+	return overtaken, nil
+}
+
+func (e *Engine) end(s session.ID) (none, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.sessions, s)
+	return none{}, nil
+}
+
+func (e *Engine) list() (map[session.ID]bool, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	all := map[session.ID]bool{}
+	for s := range e.sessions {
+		all[s] = e.alive(s)
+	}
+	return all, nil
+}
+
+// acquire is R2 in one step.
+func (e *Engine) acquire(s session.ID, wants []session.Want) (older []session.Entry, err error) {
+	e.mu.Lock()
+	if !e.alive(s) {
+		e.mu.Unlock()
+		return nil, session.ErrSessionOver
+	}
+	next, now := make([]tokenstore.Record, len(wants)), time.Now()
+	for i := range wants {
+		rec, ok := e.records[wants[i].Key]
+		if next[i], _, err = rec.Raise(ok, wants[i].Mark, now); err != nil {
+			e.mu.Unlock()
+			return nil, err
+		}
+	}
+	for i := range wants {
+		w := &wants[i]
+		e.records[w.Key] = next[i]
+		if e.open[w.Key] == nil {
+			e.open[w.Key] = map[session.Entry]struct{}{}
+		}
+		for entry := range e.open[w.Key] {
+			if entry.Token.Less(w.Token) {
+				older = append(older, entry)
+			}
+		}
+		e.open[w.Key][session.Entry{Key: w.Key, Token: w.Token, Session: s, Nonce: w.Nonce}] = struct{}{}
+	}
+	ports := e.ports
+	e.mu.Unlock()
+	for i := range wants {
+		m := wants[i].Mark
+		announce(ports, func(sink session.Sink) { sink.Raised(m) })
+	}
+	return older, nil
+}
+
+func (e *Engine) delete(entries []session.Entry) (none, error) {
+	e.mu.Lock()
+	var gone []session.Entry
+	for _, entry := range entries {
+		open := e.open[entry.Key]
+		if _, ok := open[entry]; ok {
+			gone = append(gone, entry)
+		}
+		if delete(open, entry); len(open) == 0 {
+			delete(e.open, entry.Key)
+		}
+	}
+	ports := e.ports
+	e.mu.Unlock()
+	for _, entry := range gone {
+		announce(ports, func(sink session.Sink) { sink.Gone(entry) })
+	}
+	return none{}, nil
+}
+
+func (e *Engine) look(keys []tokenstore.Key) (states []session.State, err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, key := range keys {
+		st := session.State{Key: key}
+		st.Record, st.Exists = e.records[key]
+		for entry := range e.open[key] {
+			st.Open = append(st.Open, entry)
+		}
+		states = append(states, st)
+	}
+	return states, nil
+}
+
+func (e *Engine) entries(s session.ID) (entries []session.Entry, err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, open := range e.open {
+		for entry := range open {
+			if entry.Session == s {
+				entries = append(entries, entry)
+			}
+		}
+	}
+	return entries, nil
+}
+
+func (e *Engine) update(change func(old []byte) ([]byte, error)) (none, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	next, err := change(bytes.Clone(e.about))
+	if err == nil {
+		e.about = bytes.Clone(next)
+	}
+	return none{}, err
+}
+
+// none is the result of a call that has none.
+type none struct{}
