@@ -1,7 +1,6 @@
 package session_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"sync/atomic"
@@ -443,22 +442,4 @@ func TestFigures(t *testing.T) {
 			t.Errorf("%v remain of a session that is over", left)
 		}
 	})
-}
-
-// BenchmarkSticky is an equal-token write through a live grant.
-func BenchmarkSticky(b *testing.B) {
-	s, err := session.Open(b.Context(), sessiontest.NewEngine().Port(), session.Options{Linger: time.Second})
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer func() { _ = s.Close(true) }()
-	marks, ctx := []tokenstore.Mark{{Key: "accounts:42", Token: tok(1)}}, context.Background()
-	b.ReportAllocs()
-	for b.Loop() {
-		g, err := s.Acquire(ctx, marks)
-		if err != nil || g.Drained(ctx) != nil || !g.MaySend() {
-			b.Fatal("it was not admitted")
-		}
-		g.Release()
-	}
 }

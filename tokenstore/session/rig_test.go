@@ -55,12 +55,11 @@ func inTime(t *testing.T, f func(r *rig)) {
 
 // proxy is one proxy: its store, and what a gate would do with it.
 type proxy struct {
-	r      *rig
-	name   string
-	port   *sessiontest.Port
-	store  *session.Store
-	slept  atomic.Int64 // that its machine was suspended
-	raised chan tokenstore.Mark
+	r     *rig
+	name  string
+	port  *sessiontest.Port
+	store *session.Store
+	slept atomic.Int64 // that its machine was suspended
 }
 
 func (r *rig) proxy(name string, change ...func(*session.Options)) *proxy {

@@ -191,7 +191,6 @@ func TestStoryX8(t *testing.T) {
 	inTime(t, func(r *rig) {
 		a, b := r.proxy("RA"), r.proxy("RB")
 		a.port.Deafen(true)
-		a.port.Fates(nil)
 		var w1, w2 *write
 		go func() { w1 = a.ask("w1", 1) }()
 		time.Sleep(500 * time.Microsecond)
@@ -282,6 +281,7 @@ func TestStoryX12(t *testing.T) {
 	t.Run("nobody asks for it", func(t *testing.T) {
 		inTime(t, func(r *rig) {
 			a := r.proxy("RA")
+			a.port.Deafen(true)
 			a.port.Fates(func(op session.Op) (f sessiontest.Fate) {
 				if op == session.OpAcquire {
 					f.Late = 7 * time.Second
