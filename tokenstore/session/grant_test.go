@@ -1,6 +1,7 @@
 package session_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync/atomic"
@@ -12,6 +13,32 @@ import (
 	"github.com/fenceproxy/fenceproxy/tokenstore/session"
 	"github.com/fenceproxy/fenceproxy/tokenstore/session/sessiontest"
 )
+
+// keysOnly is a backend whose notifications say nothing but a key.
+type keysOnly struct{ *sessiontest.Port }
+
+func (k keysOnly) Watch(ctx context.Context, sink session.Sink) error {
+	return k.Port.Watch(ctx, onlyKeys{sink})
+}
+
+type onlyKeys struct{ session.Sink }
+
+func (k onlyKeys) Raised(m tokenstore.Mark) { k.Changed(m.Key) }
+func (k onlyKeys) Gone(e session.Entry)     { k.Changed(e.Key) }
+
+// A key alone is enough to be quick.
+func TestNotifiedOfKeysAlone(t *testing.T) {
+	inTime(t, func(r *rig) {
+		slow := func(o *session.Options) { o.PollEvery = time.Hour }
+		a, b := r.proxyOver("RA", func(p *sessiontest.Port) session.Backend { return keysOnly{p} }, slow), r.proxyOver("RB", func(p *sessiontest.Port) session.Backend { return keysOnly{p} }, slow)
+		w1 := a.ask("w1", 1).mustBeAdmitted(0)
+		w1.send()
+		w2 := b.ask("w2", 2).mustWait()
+		a.ask("w1b", 1).mustBeStale()
+		w1.mustLand()
+		w2.mustBeAdmitted(0)
+	})
+}
 
 // R2, R3: a raise waits for older writes everywhere, those of its own proxy
 // too, and a new holder for nothing else.

@@ -83,12 +83,35 @@ func play(t *testing.T, seed uint64, total *tally) {
 		w.wg.Go(w.site)
 	}
 	w.wg.Wait()
+	w.lives()
 	for _, bad := range w.bad {
 		t.Error(bad)
 	}
 	for _, pair := range [][2]*atomic.Int64{{&total.sent, &w.tally.sent}, {&total.stale, &w.tally.stale}, {&total.refused, &w.tally.refused}, {&total.cut, &w.tally.cut},
 		{&total.crashed, &w.tally.crashed}, {&total.notSent, &w.tally.notSent}, {&total.applied, &w.tally.applied}, {&total.waited, &w.tally.waited}} {
 		pair[0].Add(pair[1].Load())
+	}
+}
+
+// lives makes sure that nothing is left for which a new holder would wait for
+// longer than what the last ones had in flight may take.
+func (w *world) lives() {
+	s, err := session.Open(context.Background(), w.engine.Port(), session.Options{TTL: rTTL, Margin: rMargin, Linger: rSettle, Clock: func() time.Duration { return time.Since(w.begun) }})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer closeStore(w.t, s, true)
+	ctx, cancel := context.WithTimeout(context.Background(), rTTL+rSettle+5*time.Second)
+	defer cancel()
+	for k := range rKeys {
+		g, err := s.Acquire(ctx, []tokenstore.Mark{{Key: tokenstore.Key(fmt.Sprint("k", k)), Token: tok(1 << 40)}})
+		if err == nil {
+			err = g.Drained(ctx)
+			g.Release()
+		}
+		if err != nil {
+			w.t.Errorf("k%d: nobody runs any more, and a new holder is not admitted: %v", k, err)
+		}
 	}
 }
 

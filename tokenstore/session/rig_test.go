@@ -64,6 +64,11 @@ type proxy struct {
 
 func (r *rig) proxy(name string, change ...func(*session.Options)) *proxy {
 	r.t.Helper()
+	return r.proxyOver(name, func(p *sessiontest.Port) session.Backend { return p }, change...)
+}
+
+func (r *rig) proxyOver(name string, over func(*sessiontest.Port) session.Backend, change ...func(*session.Options)) *proxy {
+	r.t.Helper()
 	p := &proxy{r: r, name: name, port: r.engine.Port()}
 	clock := virtual()
 	o := session.Options{TTL: ttl, Margin: margin, Linger: settle, IdleAfter: time.Hour,
@@ -72,7 +77,7 @@ func (r *rig) proxy(name string, change ...func(*session.Options)) *proxy {
 		f(&o)
 	}
 	var err error
-	if p.store, err = session.Open(r.t.Context(), p.port, o); err != nil {
+	if p.store, err = session.Open(r.t.Context(), over(p.port), o); err != nil {
 		r.t.Fatal(err)
 	}
 	go func() {
