@@ -70,6 +70,7 @@ func (s *Store) release(h *hold) {
 		if h.shard.idle > s.opts.MaxIdle/shards {
 			s.shut(h.shard.oldest)
 		}
+	default: // acquiring: seen to when the transaction is done; over: it was never sent under
 	}
 }
 

@@ -57,6 +57,19 @@ func testEntries(t *testing.T, open func() *proxy) {
 		t.Fatal(err)
 	}
 	same(t, "entries of a", got, mine)
+	var keys []tokenstore.Key
+	for _, e := range mine[:session.MaxBatch] {
+		keys = append(keys, e.Key)
+	}
+	states, err := b.Look(b.ctx(), keys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var looked []session.Entry
+	for _, st := range states {
+		looked = append(looked, st.Open...)
+	}
+	same(t, "entries of a full Look", looked, mine[:session.MaxBatch])
 	for len(mine) > 0 {
 		n := min(len(mine), session.MaxBatch)
 		a.mustDelete(mine[:n]...)

@@ -55,7 +55,7 @@ func testSession(t *testing.T, open func() *proxy) {
 
 func testKeepAlive(t *testing.T, open func() *proxy) {
 	a, b := open().begin(short), open()
-	for end := time.Now().Add(2 * short); time.Now().Before(end); time.Sleep(short / 8) {
+	for end := time.Now().Add(2 * short); time.Now().Before(end); time.Sleep(short / 10) {
 		if _, err := a.KeepAlive(a.ctx(), a.id, short); err != nil {
 			t.Fatalf("KeepAlive: %v", err)
 		}
