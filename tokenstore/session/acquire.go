@@ -216,7 +216,7 @@ func (s *Store) settled(sl *slot, e *Entry) bool {
 	}
 	h := sl.find(e.id())
 	if h == nil {
-		s.removals.add(removal{entry: *e})
+		s.removals.add(true, removal{entry: *e})
 	}
 	return h == nil || h.phase == over
 }
@@ -242,7 +242,7 @@ func (s *Store) refused(acq *acquisition, err error) error {
 		s.gone(h.slot, h.entry.id()) // nothing is ever sent under it
 		if acq.unknown {
 			acq.life.doubt(h.entry.Key)
-			s.removals.add(removal{entry: h.entry})
+			s.removals.add(true, removal{entry: h.entry})
 		}
 	}
 	return err

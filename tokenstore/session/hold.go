@@ -117,7 +117,7 @@ func (s *Store) shut(h *hold) {
 func (s *Store) finish(h *hold) {
 	h.phase = over
 	s.gone(h.slot, h.entry.id())
-	s.removals.add(removal{h.entry, h})
+	s.removals.add(h.slot.passed(h.entry.Token), removal{h.entry, h})
 }
 
 // gone lets the holds of a key go on that waited for an entry. The lock is
@@ -150,9 +150,13 @@ func (s *Store) stopWaiting(h *hold) {
 func (s *Store) raised(sl *slot, t tokenstore.Token) bool {
 	news := sl.raise(t)
 	for h := sl.holds; h != nil && news; h = h.next {
-		if h.entry.Token.Less(sl.seen) {
-			s.shut(h)
+		if !h.entry.Token.Less(sl.seen) {
+			continue
 		}
+		if h.phase == over { // somebody waits for what was not urgent until now
+			s.removals.add(true, removal{h.entry, h})
+		}
+		s.shut(h)
 	}
 	return news
 }

@@ -204,3 +204,29 @@ func TestFigures(t *testing.T) {
 		}
 	})
 }
+
+// A new holder does not wait until all that an old session has left is
+// removed.
+func TestUrgentRemovalsComeFirst(t *testing.T) {
+	inTime(t, func(r *rig) {
+		a, b := r.proxy("RA"), r.proxy("RB")
+		const keys = 3000
+		for n := range keys {
+			a.askFor("w", tokenstore.Mark{Key: tokenstore.Key(fmt.Sprint("k", n)), Token: tok(1)}).mustBeAdmitted(0).grant.Release()
+		}
+		a.port.Fates(func(op session.Op) (f sessiontest.Fate) {
+			if op == session.OpDelete {
+				f.Travel = time.Second
+			}
+			return f
+		})
+		a.port.Cut(true)
+		r.at(ttl - margin)
+		a.port.Cut(false)
+		r.at(ttl + time.Second)
+		// RA removes its old entries, 256 in two seconds.
+		for _, key := range []tokenstore.Key{"k7", "k1007", "k2007"} {
+			b.askFor("w2", tokenstore.Mark{Key: key, Token: tok(2)}).mustBeAdmitted(7 * time.Second)
+		}
+	})
+}

@@ -14,32 +14,43 @@ type removal struct {
 	hold  *hold
 }
 
-// removals are those that are not deleted yet.
+// removals are those that are not deleted yet. Those that somebody waits for go
+// first: a session that has ended may leave a hundred thousand others.
 type removals struct {
-	kick chan struct{} // capacity 1
-	mu   sync.Mutex    // guards what follows; taken last
-	list []removal
+	kick   chan struct{} // capacity 1
+	mu     sync.Mutex    // guards what follows; taken last
+	urgent []removal
+	others []removal
 }
 
 func (r *removals) init() { r.kick = make(chan struct{}, 1) }
 
-func (r *removals) add(more ...removal) {
+// add takes entries up. One that is there already does no harm.
+func (r *removals) add(urgent bool, more ...removal) {
 	r.mu.Lock()
-	r.list = append(r.list, more...)
+	if urgent {
+		r.urgent = append(r.urgent, more...)
+	} else {
+		r.others = append(r.others, more...)
+	}
 	r.mu.Unlock()
 	kick(r.kick)
 }
 
-// take returns the next batch.
-func (r *removals) take() []removal {
+// take returns the next batch, and whether it is urgent.
+func (r *removals) take() (batch []removal, urgent bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	n := min(len(r.list), MaxBatch)
-	batch := r.list[:n:n]
-	if r.list = r.list[n:]; len(r.list) == 0 {
-		r.list = nil
+	from := &r.urgent
+	if len(*from) == 0 {
+		from = &r.others
 	}
-	return batch
+	n := min(len(*from), MaxBatch)
+	batch, urgent = (*from)[:n:n], from == &r.urgent
+	if *from = (*from)[n:]; len(*from) == 0 {
+		*from = nil
+	}
+	return batch, urgent
 }
 
 // remove deletes entries that may go, in batches: those that came while the
@@ -49,7 +60,7 @@ func (s *Store) remove() {
 	const first = 50 * time.Millisecond
 	pause := first
 	for {
-		batch := s.removals.take()
+		batch, urgent := s.removals.take()
 		if len(batch) == 0 {
 			select {
 			case <-s.removals.kick:
@@ -62,7 +73,7 @@ func (s *Store) remove() {
 			pause = first
 			continue
 		}
-		s.removals.add(batch...)
+		s.removals.add(urgent, batch...)
 		if !sleep(s.ctx, pause) {
 			return
 		}

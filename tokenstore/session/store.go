@@ -197,7 +197,7 @@ func (s *Store) farewell(clean bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), s.opts.OpTimeout)
 	defer cancel()
 	for {
-		batch := s.removals.take()
+		batch, _ := s.removals.take()
 		if len(batch) == 0 {
 			break
 		}

@@ -154,7 +154,7 @@ func (s *Store) orphans(session ID) (n int, err error) {
 		// Looked up after the reading: every hold stands in the table before its
 		// entry does.
 		if !s.table.has(&entries[i]) {
-			s.removals.add(removal{entry: entries[i]})
+			s.removals.add(false, removal{entry: entries[i]})
 		}
 	}
 	return len(entries), nil

@@ -114,8 +114,8 @@ func (sh *shard) add(h *hold) {
 	sh.held++
 }
 
-// remove takes a hold off its key; a key without holds is forgotten. The lock
-// is held.
+// remove takes a hold off its key; a key without holds is forgotten. The second
+// call does nothing. The lock is held.
 func (sh *shard) remove(h *hold) {
 	for at := &h.slot.holds; *at != nil; at = &(*at).next {
 		if *at == h {
@@ -124,7 +124,7 @@ func (sh *shard) remove(h *hold) {
 			break
 		}
 	}
-	if h.slot.holds == nil {
+	if h.slot.holds == nil && sh.slots[h.entry.Key] == h.slot {
 		delete(sh.slots, h.entry.Key)
 	}
 }

@@ -152,7 +152,7 @@ func (s *Store) takeOver(st *State, before map[*hold]struct{}) {
 	for i := range st.Open {
 		e := &st.Open[i]
 		if s.own.has(e.Session) && (sl == nil || sl.find(e.id()) == nil) {
-			s.removals.add(removal{entry: *e})
+			s.removals.add(true, removal{entry: *e})
 		}
 	}
 	if sl == nil {
