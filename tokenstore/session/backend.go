@@ -159,7 +159,7 @@ type Backend interface {
 	// Update changes a few hundred bytes that the store keeps for all proxies,
 	// in one transaction. change gets what is there, nil at first, and returns
 	// what shall be; where that is the same nothing is written. It may be called
-	// several times. Its error is returned as it is, and nothing is written.
+	// several times, and MUST NOT be called after Update has returned. Its error is returned as it is, and nothing is written.
 	Update(ctx context.Context, change func(old []byte) ([]byte, error)) error
 
 	// Close gives the connections back. No other call is under way.

@@ -211,14 +211,21 @@ func (e *Engine) entries(s session.ID) (entries []session.Entry, err error) {
 	return entries, nil
 }
 
-func (e *Engine) update(change func(old []byte) ([]byte, error)) (none, error) {
+func (e *Engine) remembered() ([]byte, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	next, err := change(bytes.Clone(e.about))
-	if err == nil {
-		e.about = bytes.Clone(next)
+	return bytes.Clone(e.about), nil
+}
+
+// replace writes next where old still stands.
+func (e *Engine) replace(old, next []byte) (done bool, err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !bytes.Equal(e.about, old) {
+		return false, nil
 	}
-	return none{}, err
+	e.about = bytes.Clone(next)
+	return true, nil
 }
 
 // none is the result of a call that has none.

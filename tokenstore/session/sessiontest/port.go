@@ -1,6 +1,7 @@
 package sessiontest
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -232,8 +233,20 @@ func (p *Port) Load(ctx context.Context, key tokenstore.Key) (tokenstore.Record,
 }
 
 func (p *Port) Update(ctx context.Context, change func(old []byte) ([]byte, error)) error {
-	_, err := call(ctx, p, session.OpUpdate, func() (none, error) { return p.engine.update(change) })
-	return err
+	for {
+		old, err := call(ctx, p, session.OpUpdate, p.engine.remembered)
+		if err != nil {
+			return err
+		}
+		next, err := change(bytes.Clone(old))
+		if err != nil || bytes.Equal(next, old) {
+			return err
+		}
+		done, err := call(ctx, p, session.OpUpdate, func() (bool, error) { return p.engine.replace(old, next) })
+		if err != nil || done {
+			return err
+		}
+	}
 }
 
 // Close does nothing: the engine is the test's.
