@@ -25,7 +25,9 @@ func (x *exchange) forward(target string) {
 	if x.holds {
 		// The client's leaving changes nothing from here on (rule 11); the
 		// response timeout bounds what follows.
-		ctx = context.Background()
+		var stop func()
+		ctx, stop = x.untilLost()
+		defer stop()
 		if !x.rule.Observe && (x.body.streaming || x.ticket.Waited().Total > 0) && clientGone(x.r) {
 			x.settle("") // it left while it waited: never sent
 			x.refuse(gate.ErrLeft)
@@ -52,6 +54,24 @@ func (x *exchange) forward(target string) {
 		return
 	}
 	x.relay(answer)
+}
+
+// untilLost is a context that ends when the write's grant is lost: it is cut
+// then, and unsettled (R5, R10).
+func (x *exchange) untilLost() (_ context.Context, stop func()) {
+	lost := x.ticket.Lost()
+	if lost == nil {
+		return context.Background(), func() {}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() {
+		select {
+		case <-lost:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, cancel
 }
 
 // prepare makes what is sent: as the client sent it, with one token header.

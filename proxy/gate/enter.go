@@ -71,8 +71,8 @@ func (g *Gate) enterSlowly(ctx context.Context, patience time.Duration, t *Ticke
 		t.leave()
 		return err
 	}
-	if t.read && t.grant != nil {
-		t.grant.Release()
+	if t.read {
+		t.release()
 	}
 	t.tellClear()
 	return nil
@@ -189,8 +189,8 @@ func (t *Ticket) decide() (verdict, *claim) {
 			continue
 		}
 		v := c.entry.decide(c.Token, c.Holder, c.unorderedBefore(), t.gate.heldBy(c))
-		if !t.gate.sole && t.grant == nil && (v == admit || v == drain) {
-			v = raise // a shared store admits nothing without a grant (R2)
+		if !t.gate.sole && t.grant == nil && (v == admit || v == drain || v == load && c.MaxJump == 0) {
+			v = raise // a shared store admits nothing without a grant (R2), and tells with it what is on record
 		}
 		if v > worst {
 			worst, at = v, c
@@ -208,7 +208,7 @@ func (t *Ticket) refusal(v verdict, c *claim) error {
 	default:
 		return nil
 	}
-	return &StaleError{Key: c.Key, Token: c.Token, Highest: c.entry.durable.token, Overtaken: t.queue != nil}
+	return &StaleError{Key: c.Key, Token: c.Token, Highest: c.entry.durable.token, Overtaken: t.queue != nil && !t.queue.late}
 }
 
 // mayWait makes sure that the ticket stands among the waiters of its keys,
@@ -328,9 +328,7 @@ func (t *Ticket) leave() {
 	t.phase = over
 	t.detach()
 	t.unlock()
-	if t.grant != nil {
-		t.grant.Release()
-	}
+	t.release()
 }
 
 // register counts the write in on all its keys. The locks are held, and the
@@ -373,6 +371,8 @@ func (t *Ticket) await(ctx context.Context, v verdict, c *claim, grace <-chan ti
 		return nil
 	case <-t.gate.stop:
 		return ErrStopping
+	case <-t.Lost():
+		return fmt.Errorf("%w: the session with it is over", tokenstore.ErrUnavailable) // R10
 	case <-ctx.Done():
 	}
 	if left(ctx) {

@@ -49,6 +49,8 @@ type Gate struct {
 	quarantineEnd time.Time
 	stopping      atomic.Bool
 	stop          chan struct{} // closed when stopping
+	life          context.Context
+	endLife       context.CancelFunc // the same for those who take a context
 
 	waiting  atomic.Int64 // tickets
 	doubtful atomic.Int64 // entries in doubt
@@ -72,6 +74,7 @@ func New(store tokenstore.Store, o Options) (*Gate, error) {
 	}
 	g := &Gate{store: store, table: table, opts: o, sole: store.Raised() == nil,
 		stop: make(chan struct{}), idle: make(chan struct{}, 1)}
+	g.life, g.endLife = context.WithCancel(context.Background())
 	if store.Recovered() {
 		g.quarantine.Store(true)
 		g.quarantineEnd = time.Now().Add(o.Settle)
@@ -102,7 +105,7 @@ func (g *Gate) Check(ctx context.Context, claims []Claim, patience time.Duration
 			err = t.refusal(v, c)
 		}
 		t.unlock()
-		if v != load {
+		if v != load || err != nil {
 			return err
 		}
 		loading, cancel := context.WithTimeout(ctx, patience)

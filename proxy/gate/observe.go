@@ -45,8 +45,8 @@ func (g *Gate) Observe(ctx context.Context, r Request, t *Ticket) (Seen, error) 
 	}
 	if err != nil {
 		t.leave()
-	} else if t.read && t.grant != nil {
-		t.grant.Release()
+	} else if t.read {
+		t.release()
 	}
 	return seen, err
 }

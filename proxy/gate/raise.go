@@ -97,7 +97,8 @@ func (g *Gate) raise(ctx context.Context, t *Ticket, marks []tokenstore.Mark, ow
 
 	if err != nil {
 		if stale := (*tokenstore.StaleError)(nil); errors.As(err, &stale) {
-			return nil // the record is known now: the next look tells
+			t.queue.late = own // it was stale when it came
+			return nil         // the record is known now: the next look tells
 		}
 		return err
 	}
@@ -106,8 +107,61 @@ func (g *Gate) raise(ctx context.Context, t *Ticket, marks []tokenstore.Mark, ow
 		return nil
 	}
 	t.queue.waited.Raised = true
+	t.release()
 	t.grant = grant
-	return clientOr(ctx, grant.Drained(ctx))
+	if t.looks {
+		return nil // it waits for nothing but the record
+	}
+	return g.drainElsewhere(ctx, t)
+}
+
+// drainElsewhere waits until no other proxy has an older write on the ticket's
+// keys (R3).
+func (g *Gate) drainElsewhere(ctx context.Context, t *Ticket) error {
+	if g.sole {
+		return nil
+	}
+	waiting, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(g.life, cancel)()
+	err := t.grant.Drained(waiting)
+	stale := (*tokenstore.StaleError)(nil)
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &stale):
+		t.release() // R6: whoever overtook it waits for that
+		t.noteStale(stale)
+		return nil // the next look tells
+	case g.stopping.Load():
+		return ErrStopping
+	case left(ctx):
+		return ErrLeft
+	case ctx.Err() != nil:
+		return &DrainTimeoutError{Key: t.claims[0].Key}
+	}
+	return err
+}
+
+// noteStale takes over that a higher token is on record.
+func (t *Ticket) noteStale(stale *tokenstore.StaleError) {
+	t.lock()
+	defer t.unlock()
+	for i := range t.claims {
+		if c := &t.claims[i]; c.Key == stale.Key {
+			c.entry.recorded(stale.Highest, false, "")
+			c.entry.wake()
+		}
+	}
+}
+
+// release gives the grant back, if there is one. Only the ticket's owner calls
+// it, before the write is admitted.
+func (t *Ticket) release() {
+	if t.grant != nil {
+		t.grant.Release()
+		t.grant = nil
+	}
 }
 
 // raised takes over how the raise to m ended. The lock is held.

@@ -2,6 +2,7 @@ package gate
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -13,6 +14,8 @@ import (
 // lease is a grant of a store that other proxies share.
 type lease struct {
 	drained  chan struct{}
+	stale    chan *tokenstore.StaleError
+	lost     chan struct{}
 	over     atomic.Bool
 	released atomic.Int32
 }
@@ -21,12 +24,14 @@ func (l *lease) Drained(ctx context.Context) error {
 	select {
 	case <-l.drained:
 		return nil
+	case err := <-l.stale:
+		return err
 	case <-ctx.Done():
-		return tokenstore.ErrUnavailable
+		return tokenstore.Unavailable(ctx.Err())
 	}
 }
 func (l *lease) MaySend() bool         { return !l.over.Load() }
-func (l *lease) Lost() <-chan struct{} { return nil }
+func (l *lease) Lost() <-chan struct{} { return l.lost }
 func (l *lease) Release()              { l.released.Add(1) }
 
 func inSharedTime(t *testing.T, f func(r *rig, last func() *lease)) {
@@ -36,7 +41,7 @@ func inSharedTime(t *testing.T, f func(r *rig, last func() *lease)) {
 		r.disk.raised = make(chan tokenstore.Mark)
 		var grants []*lease
 		r.disk.grant = func() tokenstore.Grant {
-			grants = append(grants, &lease{drained: make(chan struct{})})
+			grants = append(grants, &lease{drained: make(chan struct{}), stale: make(chan *tokenstore.StaleError), lost: make(chan struct{})})
 			return grants[len(grants)-1]
 		}
 		r.boot()
@@ -96,5 +101,89 @@ func TestSharedSessionOver(t *testing.T) {
 		close(last().drained)
 		synctest.Wait()
 		w1.mustFail(tokenstore.ErrUnavailable)
+	})
+}
+
+// Overtaken at another proxy while it waits for it: stale, by what is on
+// record, and its grant is given back (R3, R6).
+func TestSharedOvertakenElsewhere(t *testing.T) {
+	inSharedTime(t, func(r *rig, last func() *lease) {
+		w1 := r.start("w1", 1).mustWait()
+		last().stale <- &tokenstore.StaleError{Key: "k", Highest: tok(5)}
+		synctest.Wait()
+		w1.mustBeStale(true)
+		if last().released.Load() != 1 {
+			t.Error("its grant is kept")
+		}
+		acquires := r.disk.acquires
+		r.start("w4", 4).mustBeStale(false)
+		if r.disk.acquires != acquires {
+			t.Error("what was learnt is forgotten")
+		}
+	})
+}
+
+// The wait for other proxies is a drain: it ends with drain_timeout, with a
+// stop, and with the session (R10).
+func TestSharedDrainEnds(t *testing.T) {
+	inSharedTime(t, func(r *rig, last func() *lease) {
+		w := r.startOn("w", time.Minute, on("k", 1)).mustWait()
+		after(time.Minute)
+		var drain *DrainTimeoutError
+		if w.look(); !errors.As(w.err, &drain) || drain.Key != "k" {
+			t.Errorf("%v", w.err)
+		}
+		first := r.start("first", 1)
+		close(last().drained)
+		synctest.Wait()
+		first.mustBeSent()
+		second := r.start("second", 2)
+		close(last().drained)
+		synctest.Wait()
+		second.mustWait() // for first, here
+		close(last().lost)
+		synctest.Wait()
+		second.mustFail(tokenstore.ErrUnavailable)
+		first.answer()
+		third := r.start("third", 3).mustWait()
+		r.gate.Stop()
+		synctest.Wait()
+		third.mustFail(ErrStopping)
+	})
+}
+
+// A fenced read gives its grant back when it is admitted, and may be sent all
+// the same.
+func TestSharedRead(t *testing.T) {
+	inSharedTime(t, func(r *rig, last func() *lease) {
+		read := r.read("read", on("k", 1)).mustWait()
+		close(last().drained)
+		synctest.Wait()
+		last().over.Store(true)
+		if read.look(); read.err != nil || last().released.Load() != 1 || !read.ticket.MaySend() {
+			t.Errorf("%v, released %d times, may be sent: %v", read.err, last().released.Load(), read.ticket.MaySend())
+		}
+	})
+}
+
+// A key that nobody knows here costs one round trip, not two; where a bound
+// counts from the highest token, two.
+func TestSharedColdKey(t *testing.T) {
+	inSharedTime(t, func(r *rig, last func() *lease) {
+		r.disk.records["k"] = tokenstore.Record{Highest: tok(5)}
+		release := r.disk.hold(&r.disk.holdLoad) // a read would hang
+		if err := r.gate.Check(r.Context(), []Claim{on("k", 4)}, time.Minute, new(Ticket)); err != nil {
+			t.Error(err)
+		}
+		r.start("w4", 4).mustBeStale(false)
+		w6 := r.start("w6", 6).mustWait()
+		close(last().drained)
+		synctest.Wait()
+		w6.mustBeSent().answer()
+		release()
+		err := r.gate.Check(r.Context(), []Claim{{Key: "other", Token: tok(1), MaxJump: 1}}, time.Minute, new(Ticket))
+		if err != nil {
+			t.Error(err)
+		}
 	})
 }

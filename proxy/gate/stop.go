@@ -18,6 +18,7 @@ func (g *Gate) Stop() {
 		return
 	}
 	close(g.stop)
+	g.endLife()
 	g.done.Wait()
 	g.quiet()
 }

@@ -61,6 +61,8 @@ type queue struct {
 	failure error         // the raise that the ticket waited for failed
 	waited  Waited
 
+	late bool // the store refused its raise: the higher token was there before; the owner's
+
 	// Guarded like Ticket.phase.
 	overtook bool       // the older writes were told
 	grace    *time.Time // when they are to be; nil as long as nothing waits for it
