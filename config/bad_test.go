@@ -13,12 +13,12 @@ var badFiles = []struct {
 }{
 	{"empty file", "", []string{
 		`f.yaml: upstream.url: is missing (the service to protect, as in http://127.0.0.1:9000)`,
-		`f.yaml: store: names no kind (exactly one of embedded, as in embedded: {path: ./fenceproxy-data}, and memory: {})`,
+		`f.yaml: store: names no kind (exactly one of embedded, as in embedded: {path: ./fenceproxy-data}, memory: {}, etcd, postgres and redis)`,
 		`f.yaml: rules: there is none, so that every write is refused (at least one rule, or unmatched_writes to say what is meant)`,
 	}},
 	{"only a comment", "# nothing\n", []string{
 		`f.yaml: upstream.url: is missing (the service to protect, as in http://127.0.0.1:9000)`,
-		`f.yaml: store: names no kind (exactly one of embedded, as in embedded: {path: ./fenceproxy-data}, and memory: {})`,
+		`f.yaml: store: names no kind (exactly one of embedded, as in embedded: {path: ./fenceproxy-data}, memory: {}, etcd, postgres and redis)`,
 		`f.yaml: rules: there is none, so that every write is refused (at least one rule, or unmatched_writes to say what is meant)`,
 	}},
 	{"root is a list", "- a\n", []string{
@@ -141,8 +141,7 @@ audit: ""
 leases: {}
 tracing: {}
 `, []string{
-		`f.yaml:2:9: store.etcd: is not built yet in this version (embedded or memory)`,
-		`f.yaml:2:19: store.session_ttl: is not built yet in this version (leave it out; it goes with a shared store)`,
+		`f.yaml:2:15: store.etcd.endpoints: is missing (one or more, as in [http://127.0.0.1:2379])`,
 		`f.yaml:4:9: admin.token_file: is not built yet in this version (leave it out; listen on a loopback address)`,
 		`f.yaml:4:24: admin.tls: is not built yet in this version (leave it out; listen on a loopback address)`,
 		`f.yaml:4:33: admin.hosts: is not built yet in this version (leave it out; ask for a loopback name)`,
@@ -172,11 +171,11 @@ tracing: {}
 	}},
 	{"nothing that is needed", "log: {}\n", []string{
 		`f.yaml:1:1: upstream.url: is missing (the service to protect, as in http://127.0.0.1:9000)`,
-		`f.yaml:1:1: store: names no kind (exactly one of embedded, as in embedded: {path: ./fenceproxy-data}, and memory: {})`,
+		`f.yaml:1:1: store: names no kind (exactly one of embedded, as in embedded: {path: ./fenceproxy-data}, memory: {}, etcd, postgres and redis)`,
 		`f.yaml:1:1: rules: there is none, so that every write is refused (at least one rule, or unmatched_writes to say what is meant)`,
 	}},
 	{"two stores", strings.Replace(good, "embedded: {}", "embedded: {}, memory: {}", 1), []string{
-		`f.yaml:2:8: store: names two kinds (exactly one of embedded and memory)`,
+		`f.yaml:2:8: store: names embedded and memory (exactly one of embedded, memory, etcd, postgres and redis)`,
 	}},
 	{"memory", strings.Replace(good, "embedded: {}", "memory: {}", 1), []string{
 		`warning: f.yaml:2:17: store.memory: forgets every token when the proxy stops (for trying out; embedded to keep them)`,
@@ -275,6 +274,49 @@ rules:
 	}},
 	{"narrow methods without a key", strings.Replace(good, `key: "{path}"`, "methods: [PUT]", 1), []string{
 		`f.yaml:4:5: rules[0].key: is missing (what the path names, as in account:{id}; or token: none)`,
+	}},
+	{"shared stores", `upstream: {url: http://127.0.0.1:9000}
+store:
+  session_ttl: 2s
+  linger: 20s
+  etcd: {endpoints: [http://a, https://b, c], prefix: "", username: u, tls: {cert_file: c}}
+rules:
+  - {name: a, path: /a, key: a, settle: 40s, token: optional}
+  - {name: b, path: /b, key: b, mode: observe}
+`, []string{
+		`f.yaml:3:16: store.session_ttl: 2s is too short to be kept alive over a network (3s or more; 10s is usual)`,
+		`f.yaml:4:11: store.linger: 20s is below the longest settle, 40s, so that a write of a proxy that is gone could still land (R9) (40s or more)`,
+		`f.yaml:5:9: store.etcd: has one of username and password_file (both, or none)`,
+		`f.yaml:5:21: store.etcd.endpoints: are partly http and partly https (all of them the same)`,
+		`f.yaml:5:43: store.etcd.endpoints[2]: "c" is not the address of an etcd (as in http://127.0.0.1:2379)`,
+		`f.yaml:5:55: store.etcd.prefix: is empty (as in /fenceproxy/, apart from what others keep there)`,
+		`f.yaml:5:77: store.etcd.tls: has one of cert_file and key_file (both, or none)`,
+		`f.yaml:7:53: rules[0].token: is optional, and over a shared store the other proxies would not wait for writes without a token (required or none; or an embedded store)`,
+		`f.yaml:8:39: rules[1].mode: is observe, and over a shared store the other proxies would not wait for what is only looked on (enforce; or an embedded store while you observe)`,
+	}},
+	{"shared stores 2", `upstream: {url: http://127.0.0.1:9000}
+store:
+  redis: {url: http://x, accept_lost_writes: false}
+  margin: 9s
+unmatched_writes: forward
+`, []string{
+		`f.yaml:3:16: store.redis.url: is no redis URL (as in redis://127.0.0.1:6379/0)`,
+		`f.yaml:3:46: store.redis.accept_lost_writes: is not true: a failover of Redis can lose the last raises that it acknowledged, and then stale writes pass (true, if that may be; etcd or postgres, if not)`,
+		`f.yaml:4:11: store.margin: 9s leaves too little of session_ttl (at most half of it)`,
+	}},
+	{"shared stores 3", `upstream: {url: http://127.0.0.1:9000}
+store:
+  postgres: {url: x, table_prefix: A}
+unmatched_writes: forward
+`, []string{
+		`f.yaml:3:19: store.postgres.url: is no postgres URL (as in postgres://user@127.0.0.1:5432/fenceproxy)`,
+		`f.yaml:3:36: store.postgres.table_prefix: "A" cannot begin a table's name (small letters, digits and _, at most 32, beginning with a letter, as in fenceproxy_)`,
+	}},
+	{"not shared", `upstream: {url: http://127.0.0.1:9000}
+store: {embedded: {}, linger: 30s}
+unmatched_writes: forward
+`, []string{
+		`f.yaml:2:31: store.linger: is for a store that several proxies share (leave it out)`,
 	}},
 	{"null name", "~: 1\n[x]: 2\n" + good, []string{
 		`f.yaml:2:4: found an invalid key for this map (valid YAML)`,

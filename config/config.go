@@ -108,11 +108,22 @@ type Admin struct {
 	Address string `yaml:"address"`
 }
 
-// Store says where the highest tokens are kept. Exactly one of Embedded and
-// Memory is not nil.
+// Store says where the highest tokens are kept. Exactly one of the kinds,
+// Embedded to Redis, is not nil.
 type Store struct {
 	Embedded *Embedded `yaml:"embedded"`
 	Memory   *Memory   `yaml:"memory"`
+	Etcd     *Etcd     `yaml:"etcd"`
+	Postgres *Postgres `yaml:"postgres"`
+	Redis    *Redis    `yaml:"redis"`
+	// SessionTTL is how long a shared store keeps a proxy's session that is not
+	// heard of (R1), 3s to 24h; Margin by how much earlier the proxy gives it up
+	// (R5), at most half of it. Both are of meaning with a shared store.
+	SessionTTL time.Duration `yaml:"session_ttl"`
+	Margin     time.Duration `yaml:"margin"`
+	// Linger is how long the entries of a session that is gone stay (R9), at
+	// least the longest settle; 0 for just that.
+	Linger time.Duration `yaml:"linger"`
 	// AcceptChangedRules names the rules that may read their marks under
 	// other keys than when the store was last used. Each is a rule's name.
 	AcceptChangedRules []string `yaml:"accept_changed_rules"`

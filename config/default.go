@@ -38,6 +38,7 @@ func Default() *Config {
 			MaxWaitingPerKey: 64,
 			MaxWaiting:       4096,
 		},
+		Store:           Store{SessionTTL: defaultSessionTTL, Margin: defaultMargin},
 		ShutdownTimeout: 100 * time.Second,
 		Log:             Log{Level: LevelInfo, Format: LogAuto},
 	}

@@ -153,39 +153,6 @@ func (v *validator) upstream() {
 	}
 }
 
-func (v *validator) store() {
-	s := v.cfg.Store
-	embedded, memory := v.cfg.given("store.embedded"), v.cfg.given("store.memory")
-	switch {
-	case embedded && memory:
-		v.fail("store", "names two kinds", "exactly one of embedded and memory")
-	case !embedded && !memory && !v.report.Has("store"):
-		v.fail("store", "names no kind", "exactly one of embedded, as in embedded: {path: ./fenceproxy-data}, and memory: {}")
-	}
-	if s.Embedded != nil && s.Embedded.Path == "" {
-		v.fail("store.embedded.path", "is empty", "a directory, as in ./fenceproxy-data")
-	}
-	if s.Memory != nil {
-		v.warn("store.memory", "forgets every token when the proxy stops", "for trying out; embedded to keep them")
-	}
-	names := make([]string, len(v.cfg.Rules))
-	for i, r := range v.cfg.Rules {
-		names[i] = r.Name
-	}
-	for i, name := range s.AcceptChangedRules {
-		path := fmt.Sprintf("store.accept_changed_rules[%d]", i)
-		if slices.Contains(names, name) {
-			v.warn(path, "lets every later change of the keys of rule "+name+" pass as well", "take it out again after one start")
-			continue
-		}
-		remedy := "the name of a rule"
-		if near := nearest(name, names); near != "" {
-			remedy = "did you mean " + near + "?"
-		}
-		v.fail(path, "no rule has the name "+quote(name), remedy)
-	}
-}
-
 func (v *validator) limits() {
 	l := v.cfg.Limits
 	v.size("limits.max_body_buffer", l.MaxBodyBuffer, 0, 1<<30)

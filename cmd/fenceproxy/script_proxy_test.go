@@ -148,7 +148,11 @@ func cmdLogged(ts *testscript.TestScript, neg bool, args []string) {
 	if p == nil {
 		ts.Fatalf("no proxy was started")
 	}
-	if found := re.MatchString(p.text()); found == neg {
+	found := re.MatchString(p.text())
+	for end := time.Now().Add(scriptPatience); !found && !neg && time.Now().Before(end); found = re.MatchString(p.text()) {
+		time.Sleep(5 * time.Millisecond) // a request's line comes behind its answer
+	}
+	if found == neg {
 		ts.Fatalf("%s: found is %v in\n%s", args[0], found, strings.TrimSpace(p.text()))
 	}
 }
