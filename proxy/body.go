@@ -201,6 +201,16 @@ func (p passed) Read([]byte) (int, error) {
 	return 0, io.EOF
 }
 
+// dropBody gives the memory of a body that was sent back before the answer is
+// read, which may take its client as long as it likes.
+func (x *exchange) dropBody() {
+	if x.body.streaming || x.body.reader == nil {
+		return
+	}
+	x.body.reader, x.request.Body = bytes.NewReader(nil), nil
+	x.release()
+}
+
 // release gives back what readAhead reserved, and ends what it left running.
 func (x *exchange) release() {
 	if x.body.call != nil {

@@ -19,15 +19,17 @@ const (
 // client is the reader of an answer. Once a raise has overtaken its write it
 // may hold up the reading of the answer for the grace and is detached then: it
 // gets what its connection still takes and a broken answer after that, while
-// the proxy reads on (L2).
+// the proxy reads on (L2). The same once response_timeout is over, so that no
+// reader keeps a write in flight for ever, and with it a stop.
 type client struct {
 	x     *exchange
 	rc    *http.ResponseController
-	left  time.Duration // of the grace
-	gone  bool          // it left, or was detached
-	done  chan struct{} // closed to end the watch; nil while there is none
-	ended chan struct{} // closed when it has ended
-	stuck chan error    // gets the end of a write that goes on without us; nil for none
+	left  time.Duration    // of the grace
+	gone  bool             // it left, or was detached
+	done  chan struct{}    // closed to end the watch; nil while there is none
+	ended chan struct{}    // closed when it has ended
+	limit <-chan time.Time // fires when response_timeout is over; on HTTP/2
+	stuck chan error       // gets the end of a write that goes on without us; nil for none
 }
 
 func (x *exchange) newClient() client {
@@ -89,6 +91,9 @@ func (c *client) apart(f func() error) {
 	ended := make(chan error, 1)
 	go func() { ended <- f() }()
 	raised := c.x.ticket.Overtaken()
+	if c.limit == nil {
+		c.limit = time.After(c.x.rule.ResponseTimeout)
+	}
 	var late <-chan time.Time
 	var since time.Time
 	for {
@@ -103,11 +108,19 @@ func (c *client) apart(f func() error) {
 			raised, since = nil, time.Now()
 			late = time.After(c.left)
 		case <-late:
-			c.gone, c.stuck = true, ended
-			_ = c.rc.SetWriteDeadline(past)
+			c.leaveBehind(ended)
+			return
+		case <-c.limit:
+			c.leaveBehind(ended)
 			return
 		}
 	}
+}
+
+// leaveBehind detaches the client in a write that goes on until it ends.
+func (c *client) leaveBehind(ended chan error) {
+	c.gone, c.stuck = true, ended
+	_ = c.rc.SetWriteDeadline(past)
 }
 
 // watch begins to look for a raise while the client is written to.
@@ -115,6 +128,7 @@ func (c *client) watch() {
 	if c.done != nil || !c.x.holds || stream(c.x.r) {
 		return
 	}
+	_ = c.rc.SetWriteDeadline(time.Now().Add(c.x.rule.ResponseTimeout))
 	c.done, c.ended = make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(c.ended)

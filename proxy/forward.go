@@ -97,7 +97,13 @@ func (x *exchange) prepare(target string) {
 		rc := http.NewResponseController(x.w)
 		// The answer may come while the client still uploads.
 		_ = rc.EnableFullDuplex() // HTTP/2 has it anyway
-		r.Interrupt = func() { _ = rc.SetReadDeadline(past) }
+		r.Interrupt = func() {
+			// Behind the body's end it would only break net/http's watch of the
+			// connection, and with it the exchange and the next request.
+			if !x.body.ended.Load() {
+				_ = rc.SetReadDeadline(past)
+			}
+		}
 		if x.r.Header.Get("Expect") != "" && !stream(x.r) {
 			// net/http tells the client to go on at the first read of the body. It
 			// must not do so while a 1xx of the upstream's is written.

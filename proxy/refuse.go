@@ -78,7 +78,10 @@ func (x *exchange) abort() {
 		_ = http.NewResponseController(x.w).SetReadDeadline(past)
 	}
 	if c, ok := socketOf(x.r).(*net.TCPConn); ok && !x.r.ProtoAtLeast(1, 1) {
-		_ = c.SetLinger(0) // a plain end would make the answer whole: only a reset does not
+		// A plain end would make the answer whole, as would TLS's close_notify:
+		// only a reset does not.
+		_ = c.SetLinger(0)
+		_ = c.Close()
 	}
 	panic(http.ErrAbortHandler)
 }

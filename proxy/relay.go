@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"errors"
 	"io"
 	"net/http"
 	"strings"
@@ -77,9 +78,16 @@ func (x *exchange) over(a *upstream.Answer) {
 	default:
 		// The upload was cut or broke off behind an early 2xx: what the answer
 		// says is not true any more.
-		x.breakOff(o, upstream.ErrCut)
+		cause := upstream.ErrCut
+		if o.Reason != upstream.ReasonCut {
+			cause = errEarly
+		}
+		x.breakOff(o, cause)
 	}
 }
+
+// errEarly ends an answer whose request the upstream did not take whole.
+var errEarly = errors.New("the upload broke off behind an answer that came before its end")
 
 // breakOff ends an answer that cannot be believed: the client must see a
 // broken one, never a short one that looks whole.
@@ -97,6 +105,9 @@ func (x *exchange) relayHead(a *upstream.Answer) {
 	}
 	if x.client.gone {
 		return
+	}
+	if isClosed(a.UploadDone()) {
+		x.dropBody()
 	}
 	h := x.w.Header()
 	for name, values := range a.Header {
