@@ -14,6 +14,7 @@ import (
 	"github.com/fenceproxy/fenceproxy/proxy/route"
 	"github.com/fenceproxy/fenceproxy/proxy/upstream"
 	"github.com/fenceproxy/fenceproxy/tokenstore"
+	"github.com/fenceproxy/fenceproxy/tokenstore/etcd"
 )
 
 // keepIdle is how long a connection to the upstream is kept for a later
@@ -32,6 +33,7 @@ type planned struct {
 	certificates *listen.Certificates // nil for plain HTTP
 	fingerprints tokenstore.Rules
 	epochs       map[string]uint64
+	etcd         etcd.Options // of a configuration with store.etcd
 }
 
 // plan provisions a configuration as far as check does, and adds what is
@@ -52,6 +54,7 @@ func plan(cfg *config.Config, report *config.Report) planned {
 	planComparable(cfg, report)
 	p.table = planRoutes(cfg, report, p.routes)
 	p.upstream = planUpstream(cfg, report)
+	p.etcd = planEtcd(cfg, report)
 	p.certificates = planTLS(cfg, report)
 	return p
 }

@@ -28,7 +28,7 @@ func planUpstream(cfg *config.Config, report *config.Report) *upstream.Upstream 
 		IdleTimeout: keepIdle,
 	}
 	if at.Scheme == "https" {
-		o.TLS = planUpstreamTLS(cfg, report)
+		o.TLS = planClientTLS(cfg, report, "upstream.tls", cfg.Upstream.TLS)
 	}
 	up, err := upstream.New(o)
 	if err != nil {
@@ -45,24 +45,23 @@ func upstreamURL(s string) (*url.URL, error) {
 	return url.Parse(s)
 }
 
-// planUpstreamTLS reads the files that upstream.tls names.
-func planUpstreamTLS(cfg *config.Config, report *config.Report) *upstream.TLS {
-	c := cfg.Upstream.TLS
+// planClientTLS reads the files that a tls setting names.
+func planClientTLS(cfg *config.Config, report *config.Report, setting string, c config.TLS) *upstream.TLS {
 	t := &upstream.TLS{ServerName: c.ServerName}
-	if pem := readPEM(cfg, report, "upstream.tls.ca_file", c.CAFile); pem != nil {
+	if pem := readPEM(cfg, report, setting+".ca_file", c.CAFile); pem != nil {
 		t.Roots = x509.NewCertPool()
 		if !t.Roots.AppendCertsFromPEM(pem) {
-			report.Add(cfg.Errorf("upstream.tls.ca_file", "%s holds no certificate; give a PEM file of the authorities that the upstream's certificate may come from", c.CAFile))
+			report.Add(cfg.Errorf(setting+".ca_file", "%s holds no certificate; give a PEM file of the authorities that the server's certificate may come from", c.CAFile))
 		}
 	}
-	cert := readPEM(cfg, report, "upstream.tls.cert_file", c.CertFile)
-	key := readPEM(cfg, report, "upstream.tls.key_file", c.KeyFile)
+	cert := readPEM(cfg, report, setting+".cert_file", c.CertFile)
+	key := readPEM(cfg, report, setting+".key_file", c.KeyFile)
 	if cert == nil || key == nil {
 		return t
 	}
 	pair, err := tls.X509KeyPair(cert, key)
 	if err != nil {
-		report.Add(cfg.Errorf("upstream.tls.cert_file", "%s and %s are not a certificate and its key: %v", c.CertFile, c.KeyFile, err))
+		report.Add(cfg.Errorf(setting+".cert_file", "%s and %s are not a certificate and its key: %v", c.CertFile, c.KeyFile, err))
 		return t
 	}
 	t.Certificate = &pair

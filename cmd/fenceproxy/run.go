@@ -25,8 +25,6 @@ import (
 	"github.com/fenceproxy/fenceproxy/proxy/listen"
 	"github.com/fenceproxy/fenceproxy/proxy/route"
 	"github.com/fenceproxy/fenceproxy/tokenstore"
-	"github.com/fenceproxy/fenceproxy/tokenstore/embedded"
-	"github.com/fenceproxy/fenceproxy/tokenstore/memory"
 )
 
 // service is a running proxy.
@@ -39,18 +37,6 @@ type service struct {
 	data    *http.Server
 	admin   *http.Server // nil when it is off
 	failed  chan error   // a listener that broke, a store that is of no more use
-}
-
-// openStore is a store and what only this file wants to know of it.
-type openStore struct {
-	tokenstore.Store
-	keys    func() int64
-	failed  <-chan struct{} // nil for a store that cannot fail for good
-	err     func() error
-	changed []string
-
-	settle    time.Duration // the longest of all rules, of before a crash too
-	unordered bool          // writes may pass, or might have before a crash, that no record tells of
 }
 
 // run serves until a signal comes, the store fails, or a listener breaks.
@@ -94,7 +80,8 @@ func start(cfg *config.Config, p planned, log *zap.Logger) (_ *service, err erro
 	if err != nil {
 		return nil, err
 	}
-	if s.store, err = open(cfg, p, log); err != nil {
+	registry := newRegistry()
+	if s.store, err = open(context.Background(), cfg, p, newStoreFigures(registry), log); err != nil {
 		return nil, err
 	}
 	s.gate, err = gate.New(s.store, gate.Options{
@@ -104,7 +91,7 @@ func start(cfg *config.Config, p planned, log *zap.Logger) (_ *service, err erro
 	if err != nil {
 		return nil, &exitError{exitFailed, err}
 	}
-	registry := s.registry()
+	s.register(registry)
 	s.handler = s.newHandler(p, registry)
 	s.data = proxy.NewServer(s.handler, proxy.ServerOptions{
 		HeaderTimeout: cfg.Listen.HeaderTimeout, IdleTimeout: cfg.Listen.IdleTimeout, MaxHeader: int(cfg.Limits.MaxHeader),
@@ -202,12 +189,20 @@ func formatsOf(p planned) map[string]tokenstore.Format {
 	return formats
 }
 
-// registry has the figures of the store and of Go itself.
-func (s *service) registry() *prometheus.Registry {
+// newRegistry has the figures of Go itself.
+func newRegistry() *prometheus.Registry {
 	reg := prometheus.NewRegistry()
-	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "fenceproxy_keys_stored", Help: "Keys that have a record in the store."},
-			func() float64 { return float64(s.store.keys()) }),
+	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return reg
+}
+
+// register adds the figures of the store.
+func (s *service) register(reg *prometheus.Registry) {
+	if s.store.keys != nil {
+		reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "fenceproxy_keys_stored", Help: "Keys that have a record in the store."},
+			func() float64 { return float64(s.store.keys()) }))
+	}
+	reg.MustRegister(
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "fenceproxy_store_up", Help: "1 when the store answers, else 0."},
 			func() float64 {
 				ctx, cancel := context.WithTimeout(context.Background(), time.Second)
@@ -217,7 +212,6 @@ func (s *service) registry() *prometheus.Registry {
 				}
 				return 1
 			}))
-	return reg
 }
 
 // ready tells why no write can be admitted.
@@ -228,8 +222,12 @@ func (s *service) ready(ctx context.Context) error {
 	return s.storeAnswers(ctx)
 }
 
-// storeAnswers asks for a key that no rule can make.
+// storeAnswers asks for a key that no rule can make. A shared store answers a
+// proxy whose session is over, too, and that admits nothing.
 func (s *service) storeAnswers(ctx context.Context) error {
+	if s.store.session != nil && s.store.session.Remaining() <= 0 {
+		return errors.New("the session with the shared store is over")
+	}
 	_, _, err := s.store.Load(ctx, "%")
 	return err
 }
@@ -288,35 +286,6 @@ func (s *service) stop(signals <-chan os.Signal) error {
 	}
 	s.log.Info("stopped, everything is settled")
 	return nil
-}
-
-// open opens the one store of the configuration.
-func open(cfg *config.Config, p planned, log *zap.Logger) (openStore, error) {
-	if cfg.Store.Memory != nil {
-		log.Warn("store.memory forgets every token at exit: it is for trying out")
-		m := memory.New()
-		return openStore{Store: m, keys: m.Keys, settle: longestSettle(cfg), unordered: p.unordered()}, nil
-	}
-	e := cfg.Store.Embedded
-	s, err := embedded.Open(embedded.Options{Path: e.Path, Create: e.Create, Rules: p.fingerprints, Epochs: p.epochs, AcceptChanged: cfg.Store.AcceptChangedRules, Unordered: p.unordered(), Settle: longestSettle(cfg), Logger: log})
-	if err != nil {
-		code := exitFailed
-		changed, epoch := (*tokenstore.ChangedRulesError)(nil), (*tokenstore.EpochError)(nil)
-		if errors.As(err, &changed) || errors.As(err, &epoch) {
-			code = exitUsage
-		}
-		return openStore{}, &exitError{code, fmt.Errorf("store.embedded: %w", err)}
-	}
-	return openStore{Store: s, keys: s.Keys, failed: s.Failed(), err: s.Err, changed: s.Changed(), settle: s.Settle(), unordered: s.Unordered()}, nil
-}
-
-// longestSettle is how long a write of before a crash may still be applied.
-func longestSettle(cfg *config.Config) time.Duration {
-	settle := cfg.Upstream.Settle
-	for i := range cfg.Rules {
-		settle = max(settle, cfg.Policy(&cfg.Rules[i]).Settle)
-	}
-	return settle
 }
 
 // settingOf is the configuration's path of what a rule error is about.

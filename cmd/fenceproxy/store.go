@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -22,14 +23,15 @@ func newStore() *cobra.Command {
 		RunE:  func(*cobra.Command, []string) error { return errors.New("store needs a command: init or verify") },
 	}
 	cmd.AddCommand(
-		newStoreCommand("init", "Make the store of a configuration; there must be none yet", storeInit),
-		newStoreCommand("verify", "Check every record of a store, and that none is lost", storeVerify),
+		newStoreCommand("init", "Make the store of a configuration; there must be none yet, or a shared one is left as it is", storeInit, initShared),
+		newStoreCommand("verify", "Check every record of a store, and that none is lost", storeVerify, nil),
 	)
 	return cmd
 }
 
-// newStoreCommand is a command on the embedded store that a file names.
-func newStoreCommand(name, short string, do func(w io.Writer, e *config.Embedded, p planned) error) *cobra.Command {
+// newStoreCommand is a command on the store that a file names: an embedded
+// one, or a shared one where shared is not nil.
+func newStoreCommand(name, short string, do func(w io.Writer, e *config.Embedded, p planned) error, shared func(context.Context, io.Writer, engine) error) *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
 		Use:   name + " --config FILE",
@@ -44,10 +46,18 @@ func newStoreCommand(name, short string, do func(w io.Writer, e *config.Embedded
 			if err := report.Err(); err != nil {
 				return &exitError{exitUsage, err}
 			}
-			if cfg.Store.Embedded == nil {
+			var err error
+			switch {
+			case cfg.Store.Memory != nil:
 				return &exitError{exitUsage, errors.New("store.memory keeps nothing: there is no store to work on")}
+			case cfg.Store.Embedded != nil:
+				err = do(cmd.OutOrStdout(), cfg.Store.Embedded, p)
+			case shared == nil:
+				return &exitError{exitUsage, fmt.Errorf("store %s is for an embedded store: the engine of a shared one looks after it", name)}
+			default:
+				err = shared(cmd.Context(), cmd.OutOrStdout(), engineOf(cfg, p, zap.NewNop()))
 			}
-			if err := do(cmd.OutOrStdout(), cfg.Store.Embedded, p); err != nil {
+			if err != nil {
 				return &exitError{exitFailed, err}
 			}
 			return nil
@@ -71,6 +81,21 @@ func storeInit(w io.Writer, e *config.Embedded, p planned) error {
 	}
 	_, err = fmt.Fprintf(w, "%s: made\n", e.Path)
 	return err
+}
+
+// initShared makes the store's part of an engine, and opens it once.
+func initShared(ctx context.Context, w io.Writer, e engine) error {
+	ctx, cancel := context.WithTimeout(ctx, openTimeout)
+	defer cancel()
+	if err := e.init(ctx); err != nil {
+		return fmt.Errorf("%s: %w", e.setting, err)
+	}
+	b, err := e.open(ctx)
+	if err != nil {
+		return fmt.Errorf("%s: %w", e.setting, err)
+	}
+	_, err = fmt.Fprintf(w, "%s: ready\n", e.setting)
+	return errors.Join(err, b.Close())
 }
 
 func storeVerify(w io.Writer, e *config.Embedded, _ planned) error {

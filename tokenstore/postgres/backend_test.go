@@ -1,0 +1,28 @@
+package postgres
+
+import (
+	"testing"
+	"time"
+
+	"github.com/fenceproxy/fenceproxy/tokenstore"
+	"github.com/fenceproxy/fenceproxy/tokenstore/session"
+	"github.com/fenceproxy/fenceproxy/tokenstore/session/sessiontest"
+	"github.com/fenceproxy/fenceproxy/tokenstore/storetest"
+)
+
+func TestBackend(t *testing.T) {
+	sessiontest.Run(t, func(t *testing.T) func(*testing.T) session.Backend {
+		o := sharedServer(t).place(t)
+		return func(t *testing.T) session.Backend { return open(t, o) }
+	})
+}
+
+func TestStore(t *testing.T) {
+	storetest.RunShared(t, func(t *testing.T) tokenstore.Store {
+		s, err := session.Open(t.Context(), open(t, sharedServer(t).place(t)), session.Options{Linger: time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	})
+}

@@ -1,0 +1,263 @@
+package redis_test
+
+import (
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/fenceproxy/fenceproxy/tokenstore"
+	"github.com/fenceproxy/fenceproxy/tokenstore/redis"
+	"github.com/fenceproxy/fenceproxy/tokenstore/session"
+)
+
+// Stories that take a real server. Those of the protocol itself are told in
+// package session, under virtual time.
+
+// through is the way to a store over a relay.
+func through(r *relay, o redis.Options) redis.Options {
+	o.URL = "redis://" + r.addr
+	return o
+}
+
+func slow(o *session.Options) { o.TTL, o.Margin = 20*time.Second, 5*time.Second }
+
+func isLost(g tokenstore.Grant) bool {
+	select {
+	case <-g.Lost():
+		return true
+	default:
+		return false
+	}
+}
+
+// TestStoryRestart: a Redis that syncs every write is killed and started again
+// under two proxies. Sessions and entries are those of before.
+func TestStoryRestart(t *testing.T) {
+	t.Parallel()
+	server := startServer(t)
+	o := server.store()
+	a, b := openStore(t, o, slow), openStore(t, o, slow)
+	w1 := mustAdmit(t, a, mark("k", 1))
+	done := make(chan tokenstore.Grant, 1)
+	go func() {
+		g, err := admit(within(t, 20*time.Second), b, mark("k", 2))
+		if err != nil {
+			t.Errorf("w2: %v", err)
+		}
+		done <- g
+	}()
+	eventually(t, "w2 waits", func() bool { return b.Waiting() == 1 })
+	server.restart(300 * time.Millisecond)
+	if !w1.MaySend() || isLost(w1) {
+		t.Error("the session did not survive")
+	}
+	select {
+	case <-done:
+		t.Fatal("w2 does not wait for w1")
+	case <-time.After(500 * time.Millisecond):
+	}
+	w1.Release()
+	if g := <-done; g != nil {
+		g.Release()
+	}
+	var stale *tokenstore.StaleError
+	if _, err := admit(within(t, 10*time.Second), a, mark("k", 1)); !errors.As(err, &stale) {
+		t.Errorf("w1 again: %v, want that it is stale", err)
+	}
+}
+
+// TestStoryEmpty: a Redis that keeps nothing is started again. Every token
+// would look new to it, so nothing is admitted over it until somebody who knows
+// makes a new store, and proxies are started on that.
+func TestStoryEmpty(t *testing.T) {
+	t.Parallel()
+	server := startServer(t, "--appendonly", "no")
+	o := server.store()
+	s := openStore(t, o)
+	w9 := mustAdmit(t, s, mark("k", 9))
+	server.restart(0)
+	if _, _, err := s.Load(within(t, 5*time.Second), "k"); !errors.Is(err, tokenstore.ErrUnavailable) || !strings.Contains(err.Error(), "store init") {
+		t.Errorf("Load: %v, want that the store is not there, and what to do", err)
+	}
+	if _, err := admit(within(t, 5*time.Second), s, mark("l", 1)); !errors.Is(err, tokenstore.ErrUnavailable) {
+		t.Errorf("admission: %v, want ErrUnavailable", err)
+	}
+	eventually(t, "the session ends", func() bool { return isLost(w9) })
+	w9.Release()
+	if _, err := redis.Open(t.Context(), o); !errors.Is(err, tokenstore.ErrMissing) {
+		t.Errorf("Open: %v, want ErrMissing", err)
+	}
+	if err := redis.Init(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := admit(within(t, 2*time.Second), s, mark("k", 9)); !errors.Is(err, tokenstore.ErrUnavailable) {
+		t.Errorf("a proxy of the old store is admitted to the new one: %v", err)
+	}
+	mustAdmit(t, openStore(t, o), mark("k", 1)).Release()
+}
+
+// TestStoryRolledBack: a Redis comes back with what it had a moment ago. The
+// session is in it and an entry of it is not: no raise would ever find the
+// sticky grant. So the session ends.
+func TestStoryRolledBack(t *testing.T) {
+	t.Parallel()
+	server := startServer(t, "--appendonly", "no")
+	o := server.store()
+	s := openStore(t, o, slow, func(o *session.Options) { o.Margin = 18 * time.Second }) // a keepalive each 0.7s
+	mustAdmit(t, s, mark("k", 1)).Release()
+	server.do("SAVE")
+	w2 := mustAdmit(t, s, mark("k", 2))
+	server.restart(0)
+	eventually(t, "the session ends", func() bool { return isLost(w2) })
+	w2.Release()
+	eventually(t, "there is a new one", func() bool { return s.Remaining() > 0 })
+	mustAdmit(t, s, mark("k", 2)).Release()
+}
+
+// TestStoryX1: RA is cut off from the store alone, by a network that says
+// nothing. Its writes are cut at its deadline; RB goes on after linger; and
+// when the network is back RA does, by itself.
+func TestStoryX1(t *testing.T) {
+	t.Parallel()
+	server := startServer(t)
+	o := server.store()
+	r := startRelay(t, server.addr)
+	a, b := openStore(t, through(r, o)), openStore(t, o)
+	w1 := mustAdmit(t, a, mark("k", 1))
+	release := r.stall()
+	cutAt := make(chan time.Time, 1)
+	go func() {
+		<-w1.Lost()
+		cutAt <- time.Now()
+	}()
+	began := time.Now()
+	w2 := mustAdmit(t, b, mark("k", 2))
+	admitted := time.Now()
+	cut := <-cutAt
+	if w1.MaySend() {
+		t.Error("w1 may be sent after its session is over")
+	}
+	if wait := admitted.Sub(cut); wait < settle {
+		t.Errorf("w2 is admitted %v after w1 was cut, %v after it was asked: w1 may still land", wait, admitted.Sub(began))
+	}
+	w1.Release()
+	w2.Release()
+	release()
+	eventually(t, "RA has a session", func() bool { return a.Remaining() > 0 })
+	mustAdmit(t, a, mark("k", 3)).Release()
+}
+
+// TestStoryForgottenConnections: the network forgets the connections that there
+// are, without a word, and lets new ones pass. The session lives on.
+func TestStoryForgottenConnections(t *testing.T) {
+	t.Parallel()
+	server := startServer(t)
+	r := startRelay(t, server.addr)
+	s := openStore(t, through(r, server.store()), func(o *session.Options) {
+		o.TTL, o.Margin, o.OpTimeout = 9*time.Second, 1500*time.Millisecond, 4500*time.Millisecond // a keepalive each 2.5s
+	})
+	w1 := mustAdmit(t, s, mark("k", 1))
+	var wg sync.WaitGroup
+	for i := range uint64(8) { // connections that will hang
+		wg.Go(func() { mustAdmit(t, s, mark(tokenstore.Key([]byte{'a' + byte(i)}), 1)).Release() })
+	}
+	wg.Wait()
+	r.abandon()
+	was := s.Remaining()
+	for i := range uint64(8) {
+		wg.Go(func() {
+			_, _ = s.Acquire(within(t, 20*time.Second), []tokenstore.Mark{mark(tokenstore.Key([]byte{'a' + byte(i)}), 2)})
+		})
+	}
+	eventually(t, "a keepalive is confirmed, or the session ends", func() bool {
+		now := s.Remaining()
+		moved := now > was
+		was = now
+		return moved || isLost(w1)
+	})
+	if isLost(w1) || !w1.MaySend() {
+		t.Error("the session did not survive")
+	}
+	wg.Wait()
+	w1.Release()
+}
+
+// TestStoryX7: RA hears nothing of the others, since it may not listen, and its
+// keepalives go on. The raise comes with them.
+func TestStoryX7(t *testing.T) {
+	t.Parallel()
+	server := startServer(t)
+	o := server.store()
+	server.do("ACL", "SETUSER", "deaf", "on", ">pw", "~*", "&*", "+@all", "-subscribe")
+	deaf := o
+	deaf.URL = strings.Replace(o.URL, "redis://", "redis://deaf:pw@", 1)
+	a, b := openStore(t, deaf, slow, func(o *session.Options) { o.Margin = 18 * time.Second }), openStore(t, o, slow)
+	w1 := mustAdmit(t, a, mark("k", 1))
+	w1.Release() // the entry stays
+	mustAdmit(t, b, mark("k", 2)).Release()
+	if _, err := a.Acquire(within(t, 10*time.Second), []tokenstore.Mark{mark("k", 1)}); err == nil {
+		t.Error("w1 is admitted once more")
+	}
+	if a.Remaining() <= 0 {
+		t.Error("the session has ended, so that this shows nothing")
+	}
+}
+
+// TestStoryX12: an acquire times out at RA and is committed later. Nobody owns
+// its entry; RA finds it when RB raises, and RB does not wait for ever.
+func TestStoryX12(t *testing.T) {
+	t.Parallel()
+	server := startServer(t)
+	o := server.store()
+	r := startRelay(t, server.addr)
+	a := openStore(t, through(r, o), slow, func(o *session.Options) { o.Margin, o.OpTimeout = 18*time.Second, 300*time.Millisecond })
+	b := openStore(t, o, slow)
+	mustAdmit(t, a, mark("other", 1)).Release() // the server has to know the script
+	release := r.up.hold()
+	if _, err := a.Acquire(within(t, 10*time.Second), []tokenstore.Mark{mark("k", 1)}); !errors.Is(err, tokenstore.ErrUnavailable) {
+		t.Fatalf("Acquire: %v, want ErrUnavailable", err)
+	}
+	if _, ok, err := b.Load(within(t, 5*time.Second), "k"); ok || err != nil {
+		t.Fatalf("it was recorded already (%v, %v): this shows nothing", ok, err)
+	}
+	release()
+	eventually(t, "the acquire is committed late", func() bool {
+		rec, ok, err := b.Load(within(t, 5*time.Second), "k")
+		return err == nil && ok && rec.Highest == token(1)
+	})
+	mustAdmit(t, b, mark("k", 2)).Release()
+	if a.Remaining() <= 0 {
+		t.Error("the session of RA has ended, so that this shows nothing")
+	}
+}
+
+// TestWatchFindsOut: the connection for notifications dies without a word.
+func TestWatchFindsOut(t *testing.T) {
+	t.Parallel()
+	server := startServer(t)
+	r := startRelay(t, server.addr)
+	b := openBackend(t, through(r, server.store()))
+	ended := make(chan error, 1)
+	go func() { ended <- b.Watch(t.Context(), nobody{}) }()
+	eventually(t, "it listens", func() bool { return len(server.do("PUBSUB", "CHANNELS").([]any)) == 2 })
+	r.stall()
+	select {
+	case err := <-ended:
+		if err == nil {
+			t.Error("it ended without a reason")
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("it waits for ever")
+	}
+	if err := b.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+type nobody struct{}
+
+func (nobody) Raised(tokenstore.Mark) {}
+func (nobody) Gone(session.Entry)     {}
+func (nobody) Changed(tokenstore.Key) {}
