@@ -30,7 +30,7 @@ var badFiles = []struct {
 	{"group is text", "listen: 8080\nadmin: [x]\nlog: {level: {a: 1}}\n" + good, []string{
 		`f.yaml:1:9: listen: is the single value "8080" (settings, each as name: value)`,
 		`f.yaml:2:8: admin: is a list (settings, each as name: value)`,
-		`f.yaml:3:14: log.level: is a group of settings (debug or info or warn or error; text that begins with { needs quotes, as in "{id}")`,
+		`f.yaml:3:14: log.level: is a group of settings (debug or info or warn or error; text that begins with {, or has a : inside { }, needs quotes, as in "{id}")`,
 	}},
 	{"misspelt", "lisen: {}\nlog: {acess: true, levle: info, colour: red, Level: x}\nlimits: {maxWaiting: 1, max-header: 1}\n" + good, []string{
 		`f.yaml:1:1: lisen: is not a setting (did you mean listen?)`,
@@ -257,8 +257,8 @@ rules:
 		`f.yaml:11:14: rules[2].methods: is empty (at least one, or leave it out for every write)`,
 		`f.yaml:12:11: rules[3].name: "a" is the name of rules[2] too (a name of its own)`,
 		`f.yaml:13:16: rules[3].path[1]: "b" does not begin with / (as in /accounts/{id})`,
-		`f.yaml:13:19: rules[3].path[2]: is a group of settings (text; text that begins with { needs quotes, as in "{id}")`,
-		`f.yaml:14:10: rules[3].key: is a group of settings (text; text that begins with { needs quotes, as in "{id}")`,
+		`f.yaml:13:19: rules[3].path[2]: is a group of settings (text; text that begins with {, or has a : inside { }, needs quotes, as in "{id}")`,
+		`f.yaml:14:10: rules[3].key: is a group of settings (text; text that begins with {, or has a : inside { }, needs quotes, as in "{id}")`,
 		`f.yaml:15:15: rules[3].methods[0]: "put" is not in upper case, and methods are told apart by it (PUT)`,
 		`f.yaml:15:25: rules[3].methods[2]: GET stands twice (once)`,
 		`f.yaml:15:30: rules[3].methods[3]: CONNECT never passes (leave it out)`,

@@ -120,7 +120,7 @@ func (d *decoder) scalar(path string, n ast.Node, v reflect.Value) {
 	if !ok {
 		remedy := wanted(v.Type(), field{})
 		if pos := d.place(n); n.Type() == ast.MappingType && pos.Col <= len(d.text.lines[pos.Line-1]) && d.text.lines[pos.Line-1][pos.Col-1] == '{' {
-			remedy += `; text that begins with { needs quotes, as in "{id}"`
+			remedy += `; text that begins with {, or has a : inside { }, needs quotes, as in "{id}"`
 		}
 		d.fail(path, n, "is "+kindOf(n), remedy)
 		return

@@ -30,7 +30,7 @@ func TestBadKeys(t *testing.T) {
 		}},
 		{"templates alone", "keys: [account, {key: {a: b}}]", []string{
 			`f.yaml:6:12: rules[0].keys[0]: is the single value "account" (settings, each as name: value)`,
-			`f.yaml:6:27: rules[0].keys[1].key: is a group of settings (text; text that begins with { needs quotes, as in "{id}")`,
+			`f.yaml:6:27: rules[0].keys[1].key: is a group of settings (text; text that begins with {, or has a : inside { }, needs quotes, as in "{id}")`,
 		}},
 		{"without a template", "keys:\n      - header: X-A\n      - key: \"\"\n      - key: c", []string{
 			`f.yaml:7:9: rules[0].keys[0].key: is missing (a template, as in "account:{json:/from}")`,
