@@ -45,6 +45,7 @@ var mayImport = []struct {
 	{"tokenstore/session", []string{"tokenstore"}, "tokenstore/X → tokenstore"},
 	{"tokenstore/session/sessiontest", []string{"tokenstore", "tokenstore/session"}, "the suite of the shared stores' engines"},
 	{"tokenstore/etcd", []string{"tokenstore", "tokenstore/session"}, "the shared stores also → session"},
+	{"tokenstore/etcd/etcdtest", nil, "etcdtest starts a server and knows no store"},
 	{"tokenstore/postgres", []string{"tokenstore", "tokenstore/session"}, "the shared stores also → session"},
 	{"tokenstore/redis", []string{"tokenstore", "tokenstore/session"}, "the shared stores also → session"},
 }
@@ -56,6 +57,7 @@ var testsMayImport = []struct {
 	why  string
 }{
 	{"tokenstore/...", []string{"tokenstore", "tokenstore/storetest", "tokenstore/memory", "tokenstore/session/sessiontest"}, "every store runs the suite, and the suite runs a store"},
+	{"tokenstore/etcd", []string{"tokenstore/etcd/etcdtest"}, "a real server judges the adapter"},
 	{"proxy/...", []string{"tokenstore", "tokenstore/storetest", "tokenstore/memory", "tokenstore/embedded", "proxy/wire"}, "the life of a request is tested over a real store, and one that fails"},
 	{"proxy/route/differential", []string{"proxy/route"}, "real servers judge the routes"},
 	{"proxy/torture", []string{"proxy/torture", "proxy/gate", "proxy/upstream"}, "a judge may be tried on the parts"},

@@ -2,6 +2,7 @@ package etcd_test
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"sync"
@@ -26,6 +27,8 @@ func TestMain(m *testing.M) {
 	if os.Getenv(childEndpoint) != "" {
 		os.Exit(runChild())
 	}
+	flag.Parse()
+	_ = flag.Set("test.parallel", "8") // these tests wait for the most part
 	code := m.Run()
 	if s, err := shared(); err == nil {
 		if err := s.Close(); err != nil {

@@ -96,6 +96,7 @@ func TestOptions(t *testing.T) {
 // TestNobodyThere: the start fails soon, whether the port refuses or is silent.
 // One endpoint of several that answers is enough.
 func TestNobodyThere(t *testing.T) {
+	t.Parallel()
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -125,6 +126,7 @@ func TestNobodyThere(t *testing.T) {
 // TestLogin: etcd asks who it is; a user that may not write is refused at the
 // start, and one whose login has run out logs in again.
 func TestLogin(t *testing.T) {
+	t.Parallel()
 	s := ownServer(t, "--auth-token-ttl", "1")
 	raw, ctx := rawClient(t, s), soon(t)
 	must := func(_ any, err error) {
@@ -181,6 +183,14 @@ func TestLogin(t *testing.T) {
 	}
 	if _, err := b.KeepAlive(ctx, id, time.Minute); err != nil {
 		t.Errorf("KeepAlive after the login has run out: %v", err)
+	}
+	other := open(t, o)
+	defer other.Close()
+	time.Sleep(2500 * time.Millisecond)
+	listening, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	if err := other.Watch(listening, ignore{}); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Watch after the login has run out: %v", err)
 	}
 }
 

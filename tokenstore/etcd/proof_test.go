@@ -123,6 +123,7 @@ func TestProofNeedsTheWatch(t *testing.T) {
 // TestCompaction: what the watch has missed because etcd has forgotten it is
 // found in the records, before a keepalive is confirmed.
 func TestCompaction(t *testing.T) {
+	t.Parallel()
 	s := ownServer(t)
 	o := place(t, s)
 	a, b := open(t, o), open(t, o)

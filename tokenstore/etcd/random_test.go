@@ -117,18 +117,18 @@ func TestRandom(t *testing.T) {
 	defer wg.Wait()
 	defer ln.Close()
 	wg.Go(func() {
-		for range 4 {
+		for range 3 {
 			time.Sleep(1300 * time.Millisecond)
 			proxies[0].signal(syscall.SIGSTOP)
 			time.Sleep(700 * time.Millisecond)
 			proxies[0].signal(syscall.SIGCONT)
 		}
 	})
-	time.Sleep(1500 * time.Millisecond)
+	time.Sleep(time.Second)
 	r.hold(true, true)
-	time.Sleep(4 * time.Second)
+	time.Sleep(3500 * time.Millisecond)
 	r.hold(false, false)
-	time.Sleep(3 * time.Second)
+	time.Sleep(2 * time.Second)
 	for i, p := range proxies {
 		_ = p.stop.Close()
 		if err := p.cmd.Wait(); err != nil {

@@ -13,7 +13,10 @@ import (
 	"github.com/fenceproxy/fenceproxy/tokenstore/session"
 )
 
-var errUsed = errors.New("a session of this name was begun before")
+var (
+	errUsed  = errors.New("a session of this name was begun before")
+	errLater = errors.New("a later keepalive was there before this one")
+)
 
 // life gets a new lease, which lives for ttl from now, and returns what puts
 // alive/s on it. The value is a number that grows: a keepalive that is late
@@ -55,9 +58,42 @@ func (b *Backend) Begin(ctx context.Context, s session.ID, ttl time.Duration) er
 // come to what it wrote: events come in the order of their revisions, so all
 // raises before it have been told by then (R7).
 func (b *Backend) KeepAlive(ctx context.Context, s session.ID, ttl time.Duration) (overtaken []tokenstore.Mark, err error) {
-	turn, put, err := b.life(ctx, s, ttl)
+	revision, err := b.prolong(ctx, s, ttl)
 	if err != nil {
 		return nil, err
+	}
+	if err := b.heard.wait(ctx, revision); err != nil {
+		select { // it may be dead and not know it
+		case b.stuck <- struct{}{}:
+		default:
+		}
+		return nil, fmt.Errorf("etcd has taken the keepalive, but the watch has not come to it (revision %d): raises may not have been heard of: %w", revision, err)
+	}
+	return nil, nil
+}
+
+// prolong tries several times, since the calls go to the members in turn and
+// one of them may be silent. Each try is a keepalive by itself, and one that
+// is done late does no harm. It leaves time for the watch.
+func (b *Backend) prolong(ctx context.Context, s session.ID, ttl time.Duration) (revision int64, err error) {
+	for tries := 4; tries > 1; tries-- {
+		try, cancel := ctx, context.CancelFunc(func() {})
+		if end, ok := ctx.Deadline(); ok {
+			try, cancel = context.WithTimeout(ctx, time.Until(end)/time.Duration(tries))
+		}
+		revision, err = b.prolongOnce(try, s, ttl)
+		cancel()
+		if err == nil || errors.Is(err, session.ErrSessionOver) || errors.Is(err, errLater) || ctx.Err() != nil {
+			break
+		}
+	}
+	return revision, err
+}
+
+func (b *Backend) prolongOnce(ctx context.Context, s session.ID, ttl time.Duration) (revision int64, err error) {
+	turn, put, err := b.life(ctx, s, ttl)
+	if err != nil {
+		return 0, err
 	}
 	alive := b.keys.aliveOf(s)
 	// A value that is not there is not lower: gone is final.
@@ -65,21 +101,14 @@ func (b *Backend) KeepAlive(ctx context.Context, s session.ID, ttl time.Duration
 		[]clientv3.Op{put}, []clientv3.Op{clientv3.OpGet(alive, clientv3.WithCountOnly())})
 	switch {
 	case err != nil:
-		return nil, err
+		return 0, err
 	case resp.Succeeded:
+		return resp.Header.Revision, nil
 	case resp.Responses[0].GetResponseRange().Count == 0:
-		return nil, session.ErrSessionOver
+		return 0, session.ErrSessionOver
 	default:
-		return nil, errors.New("a later keepalive was there before this one")
+		return 0, errLater
 	}
-	if err := b.heard.wait(ctx, resp.Header.Revision); err != nil {
-		select { // it may be dead and not know it
-		case b.stuck <- struct{}{}:
-		default:
-		}
-		return nil, fmt.Errorf("etcd has taken the keepalive, but the watch has not come to it (revision %d): raises may not have been heard of: %w", resp.Header.Revision, err)
-	}
-	return nil, nil
 }
 
 // End implements session.Backend.

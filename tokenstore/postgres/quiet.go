@@ -23,11 +23,12 @@ func quiet(conn net.Conn) bool {
 		return false
 	}
 	silent := false
-	err = raw.Read(func(fd uintptr) bool { // the descriptor does not block
+	// Not Read: after a slow write pgx may have left a read under way, and Read
+	// would wait for its turn behind that, for ever.
+	err = raw.Control(func(fd uintptr) {
 		var b [1]byte
-		_, _, err := syscall.Recvfrom(int(fd), b[:], syscall.MSG_PEEK)
-		silent = errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.EINTR)
-		return true
+		_, _, err := syscall.Recvfrom(int(fd), b[:], syscall.MSG_PEEK) // the descriptor does not block
+		silent = errors.Is(err, syscall.EAGAIN)
 	})
 	return err == nil && silent
 }

@@ -3,6 +3,7 @@ package postgres
 import (
 	"bufio"
 	"context"
+	"flag"
 	"fmt"
 	"net"
 	"net/url"
@@ -62,6 +63,8 @@ func TestMain(m *testing.M) {
 	if role := os.Getenv(childRole); role != "" {
 		os.Exit(runChild(role))
 	}
+	flag.Parse()
+	_ = flag.Set("test.parallel", "8") // most of them wait for time to pass
 	code := m.Run()
 	if s := shared.value; s != nil {
 		s.stop(syscall.SIGINT)

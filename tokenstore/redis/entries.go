@@ -8,7 +8,7 @@ import (
 )
 
 // page is how many entries one script reads: Redis does nothing else meanwhile.
-const page = 2000
+const page = 1000
 
 // Delete implements session.Backend.
 func (b *Backend) Delete(ctx context.Context, entries []session.Entry) error {

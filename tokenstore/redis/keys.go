@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/fenceproxy/fenceproxy/tokenstore"
 )
@@ -56,11 +55,12 @@ func (b *Backend) Keys(ctx context.Context, prefix, after string, limit int) (li
 
 // above is where the keys that begin with prefix end, as ZRANGEBYLEX has it.
 func above(prefix string) string {
-	p := strings.TrimRight(prefix, "\xff")
-	if p == "" {
-		return "+"
+	for n := len(prefix) - 1; n >= 0; n-- {
+		if b := prefix[n]; b < 0xff {
+			return "(" + prefix[:n] + string([]byte{b + 1})
+		}
 	}
-	return "(" + p[:len(p)-1] + string([]byte{p[len(p)-1] + 1})
+	return "+"
 }
 
 // Import raises the records of a store that no proxy uses, and keeps the

@@ -121,28 +121,6 @@ func TestDamaged(t *testing.T) {
 	}
 }
 
-// TestLocale: tokens are bytes, and Redis may compare text by the locale.
-func TestLocale(t *testing.T) {
-	t.Setenv("LC_ALL", "C.UTF-8")
-	server := startServer(t)
-	s := openStore(t, server.store())
-	for _, n := range []uint64{'A', 'a', 'B', 'b', 0x80, 0xff, 0xff00, 0xff41} {
-		if _, _, err := s.Load(t.Context(), "k"); err != nil {
-			t.Fatal(err)
-		}
-		g, err := s.Acquire(t.Context(), []tokenstore.Mark{mark("k", n)})
-		rec, _, _ := s.Load(t.Context(), "k")
-		var stale *tokenstore.StaleError
-		switch {
-		case err == nil && rec.Highest == token(n):
-			g.Release()
-		case errors.As(err, &stale) && n < rec.Highest.Major:
-		default:
-			t.Errorf("token %d: %v, and the highest is %v", n, err, rec.Highest)
-		}
-	}
-}
-
 // TestOutOfMemory: raises are refused as a whole, and what gives memory back
 // goes on.
 func TestOutOfMemory(t *testing.T) {
@@ -194,5 +172,61 @@ func TestOneRoundTrip(t *testing.T) {
 	}
 	if calls != raises {
 		t.Errorf("%d raises were %d commands", raises, calls)
+	}
+}
+
+// TestGoneIsWrittenDown: once somebody was told that a session is gone, no
+// clock that steps back makes it alive again.
+func TestGoneIsWrittenDown(t *testing.T) {
+	t.Parallel()
+	server := startServer(t)
+	o := server.store()
+	b := openBackend(t, o)
+	defer func() { _ = b.Close() }()
+	id := session.ID{1}
+	if err := b.Begin(t.Context(), id, time.Millisecond); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "it is seen as gone", func() bool {
+		all, err := b.Sessions(t.Context())
+		alive, named := all[id]
+		return err == nil && named && !alive
+	})
+	if got := server.do("HGET", o.Prefix+"sessions", string(id[:])); got != "gone" {
+		t.Errorf("Redis has %q of it, want gone", got)
+	}
+}
+
+// TestNeverTwice: a call whose answer is lost is not made again.
+func TestNeverTwice(t *testing.T) {
+	t.Parallel()
+	server := startServer(t)
+	o := server.store()
+	r := startRelay(t, server.addr)
+	b := openBackend(t, through(r, o))
+	defer func() { _ = b.Close() }()
+	id := session.ID{1}
+	acquire := func(n uint64) error {
+		_, err := b.Acquire(within(t, 10*time.Second), id, []session.Want{{Mark: mark("k", n), Nonce: n}})
+		return err
+	}
+	acquires := func() string { return fmt.Sprint(server.do("HGET", o.Prefix+"acquires", string(id[:]))) }
+	if err := b.Begin(t.Context(), id, time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	if err := acquire(1); err != nil { // the server has to know the script
+		t.Fatal(err)
+	}
+	release := r.down.hold()
+	failed := make(chan error, 1)
+	go func() { failed <- acquire(2) }()
+	eventually(t, "it is done", func() bool { return acquires() == "2" })
+	r.cut()
+	release()
+	if err := <-failed; err == nil || errors.Is(err, session.ErrSessionOver) {
+		t.Errorf("Acquire whose answer is lost: %v, want an unknown result", err)
+	}
+	if n := acquires(); n != "2" {
+		t.Errorf("it was made %s times in all, want once", n)
 	}
 }

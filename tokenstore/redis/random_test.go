@@ -55,7 +55,6 @@ type process struct {
 	relay *relay
 
 	running sync.RWMutex // held for writing while it is paused
-	slept   atomic.Int64
 	stopped atomic.Int64 // what the clock shows while it is paused, and 0
 }
 
@@ -69,7 +68,7 @@ func (p *process) clock() time.Duration {
 // awake waits while the process is paused.
 func (p *process) awake() {
 	p.running.RLock()
-	p.running.RUnlock() //nolint:staticcheck // nothing is guarded: it is a gate
+	defer p.running.RUnlock()
 }
 
 func (p *process) pause(d time.Duration) {

@@ -155,3 +155,10 @@ func (r *relay) turn(to string) {
 	r.mu.Unlock()
 	r.cut()
 }
+
+// pairs is how many connections go through it.
+func (r *relay) pairs() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.conns) / 2
+}

@@ -159,18 +159,17 @@ func TestStoryForgottenConnections(t *testing.T) {
 		o.TTL, o.Margin, o.OpTimeout = 9*time.Second, 1500*time.Millisecond, 4500*time.Millisecond // a keepalive each 2.5s
 	})
 	w1 := mustAdmit(t, s, mark("k", 1))
+	const idle = 8 // connections that will hang
 	var wg sync.WaitGroup
-	for i := range uint64(8) { // connections that will hang
-		wg.Go(func() { mustAdmit(t, s, mark(tokenstore.Key([]byte{'a' + byte(i)}), 1)).Release() })
+	release := r.up.hold()
+	for i := range byte(idle) {
+		wg.Go(func() { mustAdmit(t, s, mark(tokenstore.Key([]byte{'a' + i}), 1)).Release() })
 	}
+	eventually(t, "there are so many connections", func() bool { return r.pairs() > idle })
+	release()
 	wg.Wait()
 	r.abandon()
 	was := s.Remaining()
-	for i := range uint64(8) {
-		wg.Go(func() {
-			_, _ = s.Acquire(within(t, 20*time.Second), []tokenstore.Mark{mark(tokenstore.Key([]byte{'a' + byte(i)}), 2)})
-		})
-	}
 	eventually(t, "a keepalive is confirmed, or the session ends", func() bool {
 		now := s.Remaining()
 		moved := now > was
@@ -180,7 +179,6 @@ func TestStoryForgottenConnections(t *testing.T) {
 	if isLost(w1) || !w1.MaySend() {
 		t.Error("the session did not survive")
 	}
-	wg.Wait()
 	w1.Release()
 }
 

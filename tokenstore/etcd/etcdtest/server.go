@@ -1,5 +1,5 @@
-// Package etcdtest starts an etcd of its own for a test: one member, on free
-// loopback ports, in a private directory, stopped by its process id.
+// Package etcdtest starts an etcd of its own for a test, of one member or more,
+// on free loopback ports, in private directories, stopped by its process id.
 package etcdtest
 
 import (
@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -20,10 +21,10 @@ import (
 	"go.uber.org/zap"
 )
 
-// ready is how long a start may take.
-const ready = 30 * time.Second
+// patience is how long a start may take.
+const patience = 30 * time.Second
 
-// Server is an etcd with its data. It is not safe for concurrent use, but for
+// Server is a member with its data. It is not safe for concurrent use, but for
 // Prefix.
 type Server struct {
 	// Endpoint is its URL, the same after each start.
@@ -31,39 +32,71 @@ type Server struct {
 
 	program  string
 	dir      string
+	name     string
 	peer     string
+	cluster  string // names and peers of all members
 	args     []string
 	cmd      *exec.Cmd
 	ended    chan struct{} // closed when cmd is over
 	prefixes atomic.Int64
 }
 
-// New starts a server with more arguments than it needs.
+// New starts a server of one member, with more arguments than it needs.
 func New(args ...string) (*Server, error) {
+	members, err := NewCluster(1, args...)
+	if err != nil {
+		return nil, err
+	}
+	return members[0], nil
+}
+
+// NewCluster starts a server of n members.
+func NewCluster(n int, args ...string) (members []*Server, err error) {
 	program, err := exec.LookPath("etcd")
 	if err != nil {
 		return nil, fmt.Errorf("run make deps, or on Debian apt-get install etcd-server: %w", err)
 	}
-	dir, err := os.MkdirTemp("", "fenceproxy-etcd-")
-	if err != nil {
-		return nil, err
-	}
-	s := &Server{program: program, dir: dir, args: args}
 	for range 5 { // another program may take a port before etcd does
-		var client, peer string
-		if client, err = freePort(); err != nil {
-			break
+		if members, err = tryCluster(program, n, args); err == nil {
+			return members, nil
 		}
-		if peer, err = freePort(); err != nil {
-			break
+		for _, s := range members {
+			err = errors.Join(err, s.Close())
 		}
-		s.Endpoint, s.peer = "http://"+client, "http://"+peer
-		if err = s.Start(); err == nil {
-			return s, nil
-		}
-		_ = os.RemoveAll(filepath.Join(dir, "data"))
 	}
-	return nil, errors.Join(err, s.Close())
+	return nil, err
+}
+
+func tryCluster(program string, n int, args []string) (members []*Server, err error) {
+	var cluster []string
+	for i := range n {
+		dir, err := os.MkdirTemp("", "fenceproxy-etcd-")
+		if err != nil {
+			return members, err
+		}
+		s := &Server{program: program, dir: dir, name: fmt.Sprint("member-", i), args: args}
+		members = append(members, s)
+		for _, url := range []*string{&s.Endpoint, &s.peer} {
+			addr, err := freePort()
+			if err != nil {
+				return members, err
+			}
+			*url = "http://" + addr
+		}
+		cluster = append(cluster, s.name+"="+s.peer)
+	}
+	for _, s := range members {
+		s.cluster = strings.Join(cluster, ",")
+		if err := s.spawn(); err != nil {
+			return members, err
+		}
+	}
+	for _, s := range members {
+		if err := s.ready(); err != nil {
+			return members, err
+		}
+	}
+	return members, nil
 }
 
 // freePort returns an address below those that outgoing connections get.
@@ -80,15 +113,22 @@ func freePort() (string, error) {
 
 // Start starts it, over what is there, and waits until it answers.
 func (s *Server) Start() error {
+	if err := s.spawn(); err != nil {
+		return err
+	}
+	return s.ready()
+}
+
+func (s *Server) spawn() error {
 	log, err := os.OpenFile(filepath.Join(s.dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
 	defer log.Close()
 	s.cmd = exec.Command(s.program, append([]string{
-		"--name", "one", "--data-dir", filepath.Join(s.dir, "data"),
+		"--name", s.name, "--data-dir", filepath.Join(s.dir, "data"),
 		"--listen-client-urls", s.Endpoint, "--advertise-client-urls", s.Endpoint,
-		"--listen-peer-urls", s.peer, "--initial-advertise-peer-urls", s.peer, "--initial-cluster", "one=" + s.peer,
+		"--listen-peer-urls", s.peer, "--initial-advertise-peer-urls", s.peer, "--initial-cluster", s.cluster,
 		"--logger", "zap", "--log-level", "warn",
 	}, s.args...)...)
 	s.cmd.Stdout, s.cmd.Stderr = log, log
@@ -100,6 +140,10 @@ func (s *Server) Start() error {
 		_ = cmd.Wait()
 		close(ended)
 	}(s.cmd, s.ended)
+	return nil
+}
+
+func (s *Server) ready() error {
 	if err := s.answers(); err != nil {
 		s.Kill()
 		return fmt.Errorf("etcd did not start: %w\n%s", err, s.Log())
@@ -114,7 +158,7 @@ func (s *Server) answers() error {
 		return err
 	}
 	defer client.Close()
-	for end := time.Now().Add(ready); ; {
+	for end := time.Now().Add(patience); ; {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		_, err := client.Get(ctx, "any")
 		cancel()
@@ -135,7 +179,7 @@ func (s *Server) answers() error {
 // Client returns a client of etcd's own, for what a test does behind the
 // store's back.
 func (s *Server) Client() (*clientv3.Client, error) {
-	return clientv3.New(clientv3.Config{Endpoints: []string{s.Endpoint}, DialTimeout: ready, Logger: zap.NewNop()})
+	return clientv3.New(clientv3.Config{Endpoints: []string{s.Endpoint}, DialTimeout: patience, Logger: zap.NewNop()})
 }
 
 // Prefix returns a place for one more store.

@@ -1,0 +1,113 @@
+package postgres
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fenceproxy/fenceproxy/tokenstore"
+	"github.com/fenceproxy/fenceproxy/tokenstore/session"
+)
+
+func TestKeysAndImport(t *testing.T) {
+	t.Parallel()
+	s := sharedServer(t)
+	o := s.place(t)
+	b := open(t, o)
+	defer func() { _ = b.Close() }()
+	at := time.Date(2024, 5, 6, 7, 8, 9, 0, time.UTC)
+	var all []KeyRecord
+	for i := range 25 {
+		all = append(all, KeyRecord{tokenstore.Key(fmt.Sprintf("a%02d", i)), tokenstore.Record{Highest: tok(uint64(i)), RaisedAt: at, Holder: "h"}})
+	}
+	all = append(all, KeyRecord{"b", tokenstore.Record{Highest: tok(1), RaisedAt: at}}, KeyRecord{"\xff\xff", tokenstore.Record{Highest: tok(2), RaisedAt: at}})
+	if err := b.Import(t.Context(), slices.Concat(all[10:], all[:10])); err != nil {
+		t.Fatal(err)
+	}
+	for prefix, want := range map[string][]KeyRecord{"": all, "a": all[:25], "a1": all[10:20], "b": all[25:26], "\xff": all[26:], "c": nil} {
+		var got []KeyRecord
+		for after, pages := "", 0; ; pages++ {
+			page, next, err := b.Keys(t.Context(), prefix, after, 4)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, page...)
+			if next == "" {
+				break
+			}
+			after = next
+		}
+		if len(got) != len(want) {
+			t.Fatalf("prefix %q: %d keys, want %d", prefix, len(got), len(want))
+		}
+		for i := range want {
+			got[i].RaisedAt = got[i].RaisedAt.UTC()
+			if got[i] != want[i] {
+				t.Errorf("prefix %q: %+v, want %+v", prefix, got[i], want[i])
+			}
+		}
+	}
+
+	// An import keeps the higher token, and tells those whom it overtakes.
+	me := session.ID{1}
+	if err := b.Begin(t.Context(), me, time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Acquire(t.Context(), me, []session.Want{{Mark: mark("b", 5), Nonce: 1}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range []uint64{4, 5, 6} {
+		if err := b.Import(t.Context(), []KeyRecord{{"b", tokenstore.Record{Highest: tok(n), RaisedAt: at}}}); err != nil {
+			t.Fatal(err)
+		}
+		overtaken, err := b.KeepAlive(t.Context(), me, time.Minute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n < 6 && len(overtaken) != 0 || n == 6 && !slices.Equal(overtaken, []tokenstore.Mark{mark("b", 6)}) {
+			t.Errorf("after an import of %d: overtaken = %v", n, overtaken)
+		}
+	}
+	if err := b.Import(t.Context(), []KeyRecord{all[0], all[0]}); err == nil {
+		t.Error("a key was named twice and taken")
+	}
+}
+
+// TestDamaged: a record of a wrong form fails closed for its key alone.
+func TestDamaged(t *testing.T) {
+	t.Parallel()
+	s := sharedServer(t)
+	o := s.place(t)
+	b := open(t, o)
+	defer func() { _ = b.Close() }()
+	me := session.ID{1}
+	if err := b.Begin(t.Context(), me, time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Acquire(t.Context(), me, []session.Want{{Mark: mark("bad", 5), Nonce: 1}}); err != nil {
+		t.Fatal(err)
+	}
+	s.admin(t, "ALTER TABLE "+o.TablePrefix+"keys DROP CONSTRAINT "+o.TablePrefix+"keys_highest_check", "UPDATE "+o.TablePrefix+`keys SET highest = '\x00'`)
+	var damaged *tokenstore.DamagedError
+	if _, _, err := b.Load(t.Context(), "bad"); !errors.As(err, &damaged) || damaged.Key != "bad" {
+		t.Errorf("Load: %v", err)
+	}
+	if _, err := b.Acquire(t.Context(), me, []session.Want{{Mark: mark("aaa", 1), Nonce: 2}, {Mark: mark("bad", 9), Nonce: 3}}); !errors.As(err, &damaged) {
+		t.Errorf("Acquire: %v", err)
+	}
+	if _, ok, err := b.Load(t.Context(), "aaa"); ok || err != nil {
+		t.Errorf("Load of the other key = %v, %v: it was recorded", ok, err)
+	}
+	if states, err := b.Look(t.Context(), []tokenstore.Key{"bad", "aaa"}); err != nil || len(states) != 2 {
+		t.Errorf("Look = %v, %v", states, err)
+	}
+	if _, _, err := b.Keys(t.Context(), "", "", 0); !errors.As(err, &damaged) {
+		t.Errorf("Keys: %v", err)
+	}
+	if !strings.Contains(damaged.Error(), "bad") {
+		t.Error(damaged)
+	}
+}

@@ -1,0 +1,126 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/fenceproxy/fenceproxy/tokenstore"
+)
+
+func refused(t *testing.T, o Options, want string, target error) {
+	t.Helper()
+	b, err := Open(t.Context(), o)
+	if err == nil {
+		_ = b.Close()
+		t.Fatalf("it was opened, want an error with %q", want)
+	}
+	if !strings.Contains(err.Error(), want) || target != nil && !errors.Is(err, target) {
+		t.Errorf("error = %q, want %q and %v", err, want, target)
+	}
+}
+
+func TestOpenRefuses(t *testing.T) {
+	t.Parallel()
+	s := sharedServer(t)
+	refused(t, Options{}, "store.postgres.url", nil)
+	refused(t, Options{URL: s.url(), TablePrefix: `x"; drop`}, "table_prefix", nil)
+	refused(t, Options{URL: s.url(), TablePrefix: "none_"}, "store init", tokenstore.ErrMissing)
+	refused(t, Options{URL: urlAt("127.0.0.1:1")}, "check store.postgres.url", nil)
+
+	o := s.place(t)
+	s.admin(t, "UPDATE "+o.TablePrefix+"about SET format = 2")
+	refused(t, o, "format 2", tokenstore.ErrForeign)
+	if err := Init(t.Context(), o); !errors.Is(err, tokenstore.ErrForeign) {
+		t.Errorf("Init over a store of another format: %v", err)
+	}
+	o = s.place(t)
+	s.admin(t, "ALTER TABLE "+o.TablePrefix+"keys SET UNLOGGED")
+	refused(t, o, "loses its rows in a crash", nil)
+	o = s.place(t)
+	s.admin(t, "DROP TABLE "+o.TablePrefix+"entries")
+	refused(t, o, "is gone", tokenstore.ErrForeign)
+	o = s.place(t)
+	s.admin(t, "DROP FUNCTION "+o.TablePrefix+"acquire")
+	refused(t, o, "functions of the store are missing", nil)
+	if err := Init(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	_ = open(t, o).Close() // repaired
+	o.URL += "&default_transaction_read_only=on"
+	refused(t, o, "takes no writes", nil)
+
+	o = s.place(t)
+	s.admin(t, "CREATE ROLE "+o.TablePrefix+"reader LOGIN")
+	reader := o
+	reader.URL = strings.Replace(o.URL, "fenceproxy@", o.TablePrefix+"reader@", 1)
+	refused(t, reader, "", nil)
+	s.admin(t, "GRANT SELECT ON "+o.TablePrefix+"about, "+o.TablePrefix+"keys TO "+o.TablePrefix+"reader")
+	refused(t, reader, "may not use the table", nil)
+}
+
+// TestInitTwice: what is there stays.
+func TestInitTwice(t *testing.T) {
+	t.Parallel()
+	o := sharedServer(t).place(t)
+	b := open(t, o)
+	defer func() { _ = b.Close() }()
+	if err := b.Import(t.Context(), []KeyRecord{{Key: "k", Record: tokenstore.Record{Highest: tok(7)}}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := Init(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	if rec, ok, err := b.Load(t.Context(), "k"); err != nil || !ok || rec.Highest != tok(7) {
+		t.Errorf("Load = %+v, %v, %v", rec, ok, err)
+	}
+}
+
+// TestStandby: a hot standby is refused, and passed over where the URL also
+// names the primary.
+func TestStandby(t *testing.T) {
+	t.Parallel()
+	primary := ownServer(t)
+	o := primary.place(t)
+	standby := &server{dir: serverDir(t)}
+	t.Cleanup(func() { _ = os.RemoveAll(standby.dir) })
+	run(t, binary(t, "pg_basebackup"), "-d", primary.url(), "-D", filepath.Join(standby.dir, "data"), "-R", "-c", "fast", "--no-sync")
+	standby.listen(t)
+	t.Cleanup(func() { standby.stop(syscall.SIGQUIT) })
+
+	behind := o.through(strings.TrimSuffix(strings.TrimPrefix(standby.url(), "postgres://fenceproxy@"), "/postgres?sslmode=disable"))
+	refused(t, behind, "hot standby", errStandby)
+	if err := Init(t.Context(), behind); !errors.Is(err, errStandby) {
+		t.Errorf("Init on a standby: %v", err)
+	}
+	both := o
+	both.URL = strings.Replace(behind.URL, "/postgres?", ","+strings.TrimPrefix(strings.Split(primary.url(), "/postgres?")[0], "postgres://fenceproxy@")+"/postgres?", 1)
+	log, logs := logger()
+	both.Logger = log
+	b := open(t, both)
+	defer func() { _ = b.Close() }()
+	if _, _, err := b.Load(context.Background(), "k"); err != nil {
+		t.Errorf("Load through the list of hosts: %v", err)
+	}
+	if logs.FilterMessageSnippet("none is synchronous").Len() != 1 {
+		t.Errorf("the standby is not synchronous, and nothing was said: %v", logs.All())
+	}
+}
+
+func TestWarnings(t *testing.T) {
+	t.Parallel()
+	s := ownServer(t, "fsync=off", "synchronous_commit=off")
+	o := s.place(t)
+	log, logs := logger()
+	o.Logger = log
+	_ = open(t, o).Close()
+	for _, want := range []string{"fsync", "synchronous_commit"} {
+		if logs.FilterMessageSnippet(want).Len() != 1 {
+			t.Errorf("nothing was said of %s: %v", want, logs.All())
+		}
+	}
+}
