@@ -60,6 +60,6 @@ torture:
 bench:
 	$(GO) test -run '^$$' -bench . -benchmem -p 1 ./...
 
-## build: the binary, ./fenceproxy
+## build: the binary, ./fenceproxy, without what only a debugger needs
 build:
-	$(GO) build -o fenceproxy ./cmd/fenceproxy
+	$(GO) build -trimpath -ldflags='-s -w' -o fenceproxy ./cmd/fenceproxy

@@ -19,6 +19,7 @@ type relay struct {
 	cut    bool
 	mute   []byte // connections on which the client has sent this are cut off for good
 	conns  map[net.Conn]struct{}
+	age    int // connections of an age before it are cut off for good
 	closed bool
 	writes int // that the client has sent, as they came
 	wg     sync.WaitGroup
@@ -49,6 +50,10 @@ func (r *relay) set(f func()) {
 
 func (r *relay) setCut(cut bool) { r.set(func() { r.cut = cut }) }
 
+// drop forgets the connections that are open, as a firewall does: they pass
+// nothing any more, and new ones are fine.
+func (r *relay) drop() { r.set(func() { r.age++ }) }
+
 func (r *relay) close() {
 	_ = r.listener.Close()
 	r.set(func() {
@@ -71,15 +76,15 @@ func (r *relay) accept() {
 			_ = client.Close()
 			continue
 		}
-		muted := new(bool)
-		r.set(func() { r.conns[client], r.conns[server] = struct{}{}, struct{}{} })
-		r.wg.Go(func() { r.pass(server, client, muted, true) })
-		r.wg.Go(func() { r.pass(client, server, muted, false) })
+		muted, age := new(bool), 0
+		r.set(func() { age = r.age; r.conns[client], r.conns[server] = struct{}{}, struct{}{} })
+		r.wg.Go(func() { r.pass(server, client, muted, age, true) })
+		r.wg.Go(func() { r.pass(client, server, muted, age, false) })
 	}
 }
 
 // pass passes bytes one way, and waits while the network is cut.
-func (r *relay) pass(to, from net.Conn, muted *bool, upstream bool) {
+func (r *relay) pass(to, from net.Conn, muted *bool, age int, upstream bool) {
 	defer func() { _, _ = to.Close(), from.Close() }()
 	buf := make([]byte, 64<<10)
 	for {
@@ -89,7 +94,7 @@ func (r *relay) pass(to, from net.Conn, muted *bool, upstream bool) {
 			r.writes++
 			*muted = *muted || r.mute != nil && bytes.Contains(buf[:n], r.mute)
 		}
-		for (r.cut || *muted && r.mute != nil) && !r.closed {
+		for (r.cut || age < r.age || *muted && r.mute != nil) && !r.closed {
 			r.cond.Wait()
 		}
 		r.mu.Unlock()

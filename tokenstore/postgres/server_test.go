@@ -99,16 +99,17 @@ func serverUser(t testing.TB) (uid, gid uint32, other bool) {
 	return 0, 0, false
 }
 
-// binary finds a program of the server, which Debian keeps out of the PATH.
+// binary finds a program of the newest server that Debian has installed, which
+// keeps it out of the PATH, and else the one in the PATH.
 func binary(t testing.TB, name string) string {
-	if path, err := exec.LookPath(name); err == nil {
-		return path
+	if found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/" + name); len(found) > 0 {
+		return slices.Max(found)
 	}
-	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/" + name)
-	if len(found) == 0 {
+	path, err := exec.LookPath(name)
+	if err != nil {
 		t.Fatalf("there is no %s here: install PostgreSQL (make deps does, on Debian)", name)
 	}
-	return slices.Max(found)
+	return path
 }
 
 func serverDir(t testing.TB) string {

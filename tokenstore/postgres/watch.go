@@ -23,7 +23,7 @@ func (b *Backend) Watch(ctx context.Context, sink session.Sink) error {
 		return err
 	}
 	defer hangUp(conn)
-	if _, err := conn.Exec(ctx, "LISTEN "+b.channel); err != nil {
+	if err := ask(ctx, conn, "LISTEN "+b.channel); err != nil {
 		return err
 	}
 	for {
@@ -40,15 +40,17 @@ func (b *Backend) Watch(ctx context.Context, sink session.Sink) error {
 		case !pgconn.Timeout(err):
 			return err
 		default:
-			if err := ping(ctx, conn); err != nil {
+			if err := ask(ctx, conn, "-- still there?"); err != nil {
 				return fmt.Errorf("the connection that listens does not answer: %w", err)
 			}
 		}
 	}
 }
 
-func ping(ctx context.Context, conn *pgx.Conn) error {
+// ask sends one statement, and gives up on a server that does not answer.
+func ask(ctx context.Context, conn *pgx.Conn, sql string) error {
 	ctx, cancel := context.WithTimeout(ctx, silence)
 	defer cancel()
-	return conn.Ping(ctx)
+	_, err := conn.Exec(ctx, sql)
+	return err
 }
