@@ -23,7 +23,7 @@ func (x *exchange) readKeys(match *route.Match) (err error) {
 
 // claims puts keys and tokens together.
 func (x *exchange) claims() ([]gate.Claim, error) {
-	claims := make([]gate.Claim, 0, len(x.keys))
+	claims := x.one.claim[:0]
 	for i, key := range x.keys {
 		c := x.claim(key, &x.tokens[i])
 		at := indexKey(claims, key)

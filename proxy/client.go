@@ -23,7 +23,7 @@ const (
 // reader keeps a write in flight for ever, and with it a stop.
 type client struct {
 	x     *exchange
-	rc    *http.ResponseController
+	rc    http.ResponseController
 	left  time.Duration    // of the grace
 	gone  bool             // it left, or was detached
 	done  chan struct{}    // closed to end the watch; nil while there is none
@@ -33,7 +33,7 @@ type client struct {
 }
 
 func (x *exchange) newClient() client {
-	return client{x: x, rc: http.NewResponseController(x.w), left: grace}
+	return client{x: x, rc: *http.NewResponseController(x.w), left: grace}
 }
 
 // informational writes a 1xx head, which goes out at once.
@@ -50,7 +50,12 @@ func (c *client) write(p []byte) {
 	if c.gone || len(p) == 0 {
 		return
 	}
-	c.timely(func() error { _, err := c.x.w.Write(p); return err })
+	if c.done == nil && !stream(c.x.r) { // the write is over, or nothing holds it
+		_, err := c.x.w.Write(p)
+		c.gone = err != nil
+	} else {
+		c.timely(func() error { _, err := c.x.w.Write(p); return err })
+	}
 	c.left = min(grace, c.left+time.Duration(len(p))*timePerByte)
 }
 

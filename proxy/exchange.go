@@ -22,12 +22,16 @@ type exchange struct {
 	r     *http.Request
 	start time.Time
 
-	rule     *Rule // nil where none covers the request
-	fenced   bool  // the fence decides about it
-	upgrade  bool  // it is the handshake of a websocket
-	tokens   []token
-	holder   string
-	keys     []tokenstore.Key // in the tokens' order
+	rule    *Rule // nil where none covers the request
+	fenced  bool  // the fence decides about it
+	upgrade bool  // it is the handshake of a websocket
+	tokens  []token
+	holder  string
+	keys    []tokenstore.Key // in the tokens' order
+	one     struct {         // room for those of nearly every request
+		token [1]token
+		claim [1]gate.Claim
+	}
 	body     body
 	seen     sighting // where the rule only observes
 	ticket   gate.Ticket
@@ -91,7 +95,6 @@ func (x *exchange) finish() {
 		defer x.h.tunnels.Done()
 	}
 	x.release()
-	took := time.Since(x.start)
 	x.h.Metrics.count(x)
 	level := zapcore.DebugLevel
 	switch {
@@ -110,7 +113,7 @@ func (x *exchange) finish() {
 	fields := []zap.Field{
 		zap.String("method", x.r.Method), zap.String("target", x.r.RequestURI), zap.String("peer", x.r.RemoteAddr),
 		zap.String("rule", x.ruleName()), zap.String("decision", x.decision),
-		zap.Int("status", x.status), zap.Duration("duration", took),
+		zap.Int("status", x.status), zap.Duration("duration", time.Since(x.start)),
 	}
 	fields = append(fields, x.logKeys()...)
 	if w := x.ticket.Waited(); w.Total > 0 {

@@ -64,7 +64,7 @@ func (m *Metrics) count(x *exchange) {
 		decision = "failed" // the handler panicked
 	}
 	m.requests.WithLabelValues(x.ruleName(), decision).Inc()
-	if collision := (*tokenstore.CollisionError)(nil); errors.As(cmp.Or(x.cause, x.seen.cause), &collision) {
+	if cause := cmp.Or(x.cause, x.seen.cause); cause != nil && isCollision(cause) {
 		m.collided.Inc()
 	}
 	m.answered(x)
@@ -77,6 +77,11 @@ func (m *Metrics) count(x *exchange) {
 		m.raise.Observe(w.Raise.Seconds())
 	}
 	m.drain.Observe((w.Total - w.Raise).Seconds())
+}
+
+func isCollision(err error) bool {
+	var collision *tokenstore.CollisionError
+	return errors.As(err, &collision)
 }
 
 // answered ends the upstream's turn: at the answer's end, or at a 101, since a

@@ -37,6 +37,7 @@ type token struct {
 // error, there is one in x.tokens for each key.
 func (x *exchange) readTokens() error {
 	var absent string
+	x.tokens = x.one.token[:0]
 	for _, name := range x.rule.Headers {
 		text, n := single(x.r.Header, name)
 		if n == 0 && absent == "" {

@@ -132,6 +132,30 @@ func TestUnfenced(t *testing.T) {
 	}
 }
 
+// An upstream that answers before it has read the request's small body takes
+// nothing from the client's connection: its next request is served like the
+// first one.
+func TestAnswerBeforeBody(t *testing.T) {
+	r := newRig(t, nil)
+	r.played(func(c net.Conn) {
+		br := bufio.NewReader(c)
+		if _, err := http.ReadRequest(br); err == nil {
+			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+			_, _ = io.Copy(io.Discard, br)
+		}
+	}, nil)
+	c := r.dial()
+	for i := range 1000 {
+		res := c.send("POST /login HTTP/1.1\nHost: a\nContent-Length: 100\n\n" + strings.Repeat("x", 100)).receive()
+		if res.StatusCode != 200 || res.body != "ok" {
+			t.Fatalf("request %d: %s %q", i, res.Status, res.body)
+		}
+		if res.Close { // the body's end came after the answer
+			c = r.dial()
+		}
+	}
+}
+
 // The request arrives as the client sent it, with one token header.
 func TestForwardedAsItCame(t *testing.T) {
 	r := newRig(t, nil)

@@ -95,26 +95,37 @@ func (g *Gate) Check(ctx context.Context, claims []Claim, patience time.Duration
 	t.prepare(g, &Request{Claims: claims})
 	t.lock()
 	t.attach()
+	v, err := t.check()
+	if v != load {
+		t.phase = over
+		t.detach()
+		t.unlock()
+		return err
+	}
 	t.unlock()
 	defer t.leave()
-	for {
-		t.lock()
-		v, c := t.decide()
-		err := t.implausible()
-		if err == nil {
-			err = t.refusal(v, c)
-		}
-		t.unlock()
-		if v != load || err != nil {
-			return err
-		}
+	for v == load {
 		loading, cancel := context.WithTimeout(ctx, patience)
 		err = g.load(loading, t)
 		cancel()
 		if err != nil {
 			return err
 		}
+		t.lock()
+		v, err = t.check()
+		t.unlock()
 	}
+	return err
+}
+
+// check is one look at the claims; its error counts unless one of them has to
+// be loaded first. The locks are held.
+func (t *Ticket) check() (verdict, error) {
+	v, c := t.decide()
+	if err := t.implausible(); err != nil {
+		return v, err
+	}
+	return v, t.refusal(v, c)
 }
 
 // implausible looks for a token that is too far above the highest on disk.

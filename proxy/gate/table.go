@@ -44,7 +44,7 @@ type shard struct {
 }
 
 // restingKeys is how many entries of a shard rest before they become idle.
-const restingKeys = 64
+const restingKeys = 128
 
 // entry is one active key.
 type entry struct {

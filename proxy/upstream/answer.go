@@ -46,7 +46,7 @@ type Answer struct {
 // answer reads up to the final head.
 func (x *exchange) answer() (*Answer, error) {
 	for {
-		h, started, err := readHead(x.c, x.u.maxHeader)
+		h, started, err := readHead(&x.c, x.u.maxHeader)
 		if err != nil {
 			return nil, x.broken(err, started)
 		}
@@ -68,7 +68,8 @@ func (x *exchange) final(h answerHead) (*Answer, error) {
 	if err != nil {
 		return nil, x.broken(err, true)
 	}
-	a := &Answer{Status: h.status, Header: h.header, Length: length, x: x, kind: kind, left: length}
+	x.a = Answer{Status: h.status, Header: h.header, Length: length, x: x, kind: kind, left: length}
+	a := &x.a
 	x.keepAlive = keepAlive(h, kind)
 	a.Refused = x.headCame(h.status)
 	if kind == chunked {

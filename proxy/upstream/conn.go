@@ -15,6 +15,7 @@ var errHeadTooLarge = errors.New("the head of the answer is over the limit (limi
 type conn struct {
 	net.Conn
 	wire   net.Conn      // the socket: under TLS, what takes the sealed bytes
+	kernel bool          // wire is the kernel's, and can writeNow
 	secure *secure       // nil for clear text
 	br     *bufio.Reader // reads from the conn itself, through Read below
 
@@ -26,13 +27,17 @@ type conn struct {
 	writeFailed atomic.Bool
 }
 
-func newConn(nc net.Conn, br *bufio.Reader) *conn {
-	c := &conn{Conn: nc, wire: nc, br: br, allow: math.MaxInt}
+// open makes c, which is new, the connection nc.
+func (c *conn) open(nc net.Conn, br *bufio.Reader) {
+	c.Conn, c.wire, c.br, c.allow = nc, nc, br, math.MaxInt
 	if s, ok := nc.(*secure); ok {
 		c.wire, c.secure = s.Conn, s
 	}
+	switch c.wire.(type) {
+	case *net.TCPConn, *net.UnixConn:
+		c.kernel = true
+	}
 	br.Reset(c)
-	return c
 }
 
 // Read is what the buffered reader reads from. A failure stays: the kernel
@@ -66,10 +71,16 @@ func (c *conn) seal(p []byte) ([]byte, error) {
 	return b, err
 }
 
-// Write sends what seal returned. It counts on the standard library's promise
-// that n bytes, no more and no fewer, were taken by the kernel.
-func (c *conn) Write(p []byte) (int, error) {
-	n, err := c.wire.Write(p)
+// Write sends what seal returned, the first of it without waiting where that is
+// possible: os.ErrDeadlineExceeded says that the kernel has not taken all of p. It
+// counts on the standard library's promise that n bytes, no more and no fewer,
+// were taken by the kernel.
+func (c *conn) Write(p []byte, first bool) (n int, err error) {
+	if first && c.kernel {
+		n, err = writeNow(c.wire, p)
+	} else {
+		n, err = c.wire.Write(p)
+	}
 	c.written.Add(int64(n))
 	if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
 		c.writeFailed.Store(true)

@@ -6,10 +6,11 @@ import (
 	"time"
 )
 
-// firstWrite is how long the first write may take on the caller's goroutine.
-// Nearly always the kernel takes a head and a small body at once; where it does
-// not, a writer goroutine goes on, so that an early answer is read and a cut is
-// noticed while the upstream does not read.
+// firstWrite is how long the first write may take on the caller's goroutine
+// where the connection cannot be written to without waiting. Nearly always the
+// kernel takes a head and a small body at once; where it does not, a writer
+// goroutine goes on, so that an early answer is read and a cut is noticed while
+// the upstream does not read.
 const firstWrite = 10 * time.Millisecond
 
 // exchange is one request on one connection, from the first byte to the end of
@@ -18,10 +19,11 @@ const firstWrite = 10 * time.Millisecond
 type exchange struct {
 	u *Upstream
 	r *Request
-	c *conn
+	c conn
+	a Answer // the final one
 
 	unwatch func() bool    // stops the watch of the context; nil for none
-	done    chan struct{}  // closed when nothing of the request is written any more
+	done    chan struct{}  // closed when nothing of the request is written any more; made by start
 	writers sync.WaitGroup // the upload, the watch of Cut, and a call of Interrupt
 
 	// mu orders the deadlines and the closing of the connection: without it the
@@ -34,6 +36,8 @@ type exchange struct {
 	whole   bool // the final answer has come in full
 	closed  bool
 	status  int
+	until   time.Time // the deadline of what is read, as the upload's end set it
+	timed   bool      // a write has, or had, a deadline
 
 	keepAlive bool   // the answer's head lets the connection be used again
 	failed    Reason // why the upload failed although the connection stood
@@ -48,11 +52,15 @@ func (x *exchange) armWrite(first bool) bool {
 	if x.stopped {
 		return false
 	}
-	if first {
+	switch {
+	case first && x.c.kernel: // it never waits
+		return true
+	case first:
 		x.c.SetWriteDeadline(time.Now().Add(firstWrite))
-	} else {
+	default:
 		x.c.SetWriteDeadline(x.deadline())
 	}
+	x.timed = true
 	return true
 }
 
@@ -75,9 +83,9 @@ func (x *exchange) uploaded(sent bool, reason Reason) {
 	x.failed = reason
 	x.over = true
 	if !x.closed {
-		x.c.SetReadDeadline(x.deadline())
+		x.until = x.deadline()
+		x.c.SetReadDeadline(x.until)
 	}
-	close(x.done)
 }
 
 // headCame takes note of the final answer's head. A refusal that comes before
@@ -210,7 +218,10 @@ func (x *exchange) close() {
 	}
 	x.writers.Wait()
 	if reuse {
-		x.u.pool.put(x.c.Conn)
+		if x.timed {
+			x.until = time.Time{}
+		}
+		x.u.pool.put(x.c.Conn, x.until)
 	}
 	x.c.br.Reset(nil)
 	x.u.readers.Put(x.c.br)

@@ -31,8 +31,12 @@ func ownField(name string) bool {
 // nominated returns the fields that Connection names, in canonical spelling;
 // nil where there are none.
 func nominated(h http.Header) map[string]bool {
+	lines := h["Connection"]
+	if len(lines) == 0 || len(lines) == 1 && lines[0] == "keep-alive" { // nearly always; Keep-Alive is hop-by-hop anyway
+		return nil
+	}
 	var names map[string]bool
-	for _, v := range h["Connection"] {
+	for _, v := range lines {
 		for name := range strings.SplitSeq(v, ",") {
 			if name = strings.Trim(name, " \t"); name != "" {
 				if names == nil {

@@ -1,12 +1,9 @@
 package upstream
 
 import (
-	"errors"
-	"io"
 	"net"
 	"os"
 	"sync"
-	"syscall"
 	"time"
 )
 
@@ -51,8 +48,9 @@ func (p *pool) get() net.Conn {
 	}
 }
 
-// put keeps c, or closes it.
-func (p *pool) put(c net.Conn) {
+// put keeps c, or closes it. Its next deadline is until, zero where that is not
+// known: one that comes when c has been dropped for its age is left as it is.
+func (p *pool) put(c net.Conn, until time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed || len(p.idle) >= maxIdle {
@@ -62,8 +60,11 @@ func (p *pool) put(c net.Conn) {
 	if s, ok := c.(*secure); ok {
 		s.rest()
 	}
-	c.SetDeadline(time.Time{})
-	p.idle = append(p.idle, idleConn{c, time.Now()})
+	now := time.Now()
+	if until.Sub(now) <= p.ttl {
+		c.SetDeadline(time.Time{})
+	}
+	p.idle = append(p.idle, idleConn{c, now})
 	if p.timer == nil {
 		p.timer = time.AfterFunc(p.ttl, p.expire)
 	}
@@ -114,34 +115,8 @@ func quiet(c net.Conn) bool {
 	if s, ok := c.(*secure); ok {
 		return s.quiet()
 	}
-	_, err := readNow(c, make([]byte, 1))
-	return errors.Is(err, os.ErrDeadlineExceeded)
-}
-
-// readNow reads what has come by now; it returns os.ErrDeadlineExceeded where
-// that is nothing, and never waits.
-func readNow(c net.Conn, p []byte) (n int, err error) {
-	sc, ok := c.(syscall.Conn)
-	if !ok {
-		return 0, errors.ErrUnsupported
-	}
-	rc, err := sc.SyscallConn()
-	if err != nil {
-		return 0, err
-	}
-	rerr := rc.Read(func(fd uintptr) bool {
-		n, err = syscall.Read(int(fd), p)
-		return true // the descriptor never blocks
-	})
-	switch {
-	case rerr != nil: // a deadline in the past among them: nothing was looked at
-		return 0, errors.New(rerr.Error())
-	case errors.Is(err, syscall.EAGAIN):
-		return 0, os.ErrDeadlineExceeded
-	case err != nil:
-		return 0, os.NewSyscallError("read", err)
-	case n == 0:
-		return 0, io.EOF
-	}
-	return n, nil
+	l := looks.Get().(*look)
+	defer looks.Put(l)
+	_, err := l.readNow(c, l.byte[:])
+	return err == os.ErrDeadlineExceeded
 }

@@ -172,7 +172,7 @@ func TestStaleConnection(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			u.pool.put(stale{c.(*net.TCPConn), row.taken})
+			u.pool.put(stale{c.(*net.TCPConn), row.taken}, time.Time{})
 			r := put()
 			if row.large {
 				large(r)
@@ -201,7 +201,7 @@ func TestIdleExpires(t *testing.T) {
 		for i := range ends {
 			near, far := net.Pipe()
 			ends[i] = far
-			p.put(near)
+			p.put(near, time.Time{})
 			time.Sleep(time.Second)
 		}
 		for i, far := range ends { // the first is two seconds old, the second one
@@ -219,9 +219,44 @@ func TestIdleExpires(t *testing.T) {
 		}
 		p.close()
 		near, far := net.Pipe()
-		p.put(near)
+		p.put(near, time.Time{})
 		if _, err := far.Read(make([]byte, 1)); err != io.EOF {
 			t.Errorf("a connection was kept after Close: %v", err)
+		}
+	})
+}
+
+// deadlines notes when the deadlines of a connection are taken back.
+type deadlines struct {
+	net.Conn
+	cleared bool
+}
+
+func (d *deadlines) SetDeadline(t time.Time) error {
+	d.cleared = d.cleared || t.IsZero()
+	return d.Conn.SetDeadline(t)
+}
+
+// A deadline that came while a connection is idle would make it useless; one
+// that comes later is left as it is.
+func TestIdleDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := pool{ttl: 3 * time.Second}
+		defer p.close()
+		for _, row := range []struct {
+			until   time.Time
+			cleared bool
+		}{
+			{time.Time{}, true},
+			{time.Now().Add(time.Second), true},
+			{time.Now().Add(3 * time.Second), true},
+			{time.Now().Add(3*time.Second + 1), false},
+		} {
+			near, _ := net.Pipe()
+			d := &deadlines{Conn: near}
+			if p.put(d, row.until); d.cleared != row.cleared {
+				t.Errorf("until %v: taken back: %v", row.until, d.cleared)
+			}
 		}
 	})
 }

@@ -255,7 +255,7 @@ func TestStaleConnectionTLS(t *testing.T) {
 			}
 			s := c.(*secure)
 			s.Conn = stale{s.Conn.(*net.TCPConn), row.taken}
-			u.pool.put(s)
+			u.pool.put(s, time.Time{})
 			r := put()
 			if row.large {
 				large(r)

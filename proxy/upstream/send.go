@@ -23,11 +23,23 @@ func (u *Upstream) Send(ctx context.Context, r *Request) (*Answer, error) {
 	if u.h2 != nil {
 		return u.h2.send(ctx, r)
 	}
-	first, err := u.appendHead(make([]byte, 0, 1024+max(0, min(r.Length, maxJoined))), r)
+	buf := u.heads.Get().(*[]byte)
+	a, err := u.sendOnce(ctx, r, buf)
+	if a != nil && a.x.done == uploadDone && cap(*buf) <= maxHeads { // nothing of it is written any more
+		u.heads.Put(buf)
+	}
+	return a, err
+}
+
+// sendOnce is Send over HTTP/1.1. What it writes first is in buf, as long as
+// the upload goes on.
+func (u *Upstream) sendOnce(ctx context.Context, r *Request, buf *[]byte) (*Answer, error) {
+	first, err := u.appendHead((*buf)[:0], r)
 	if err != nil {
 		return nil, u.notSent(r, ReasonBadRequest, err)
 	}
 	first, whole := join(first, r)
+	*buf = first
 	if nc := u.pool.get(); nc != nil {
 		a, err := u.attempt(ctx, r, nc, first, whole)
 		if !errors.Is(err, errUnused) {
@@ -45,7 +57,8 @@ func (u *Upstream) Send(ctx context.Context, r *Request) (*Answer, error) {
 // attempt is the one attempt, on nc. Its error wraps errUnused when the
 // connection was broken before it took a byte.
 func (u *Upstream) attempt(ctx context.Context, r *Request, nc net.Conn, first []byte, whole bool) (*Answer, error) {
-	x := &exchange{u: u, r: r, c: newConn(nc, u.readers.Get().(*bufio.Reader)), done: make(chan struct{}), over: true}
+	x := &exchange{u: u, r: r, over: true}
+	x.c.open(nc, u.readers.Get().(*bufio.Reader))
 	kept := false
 	defer func() {
 		if !kept {

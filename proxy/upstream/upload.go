@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
 	"strconv"
 )
 
@@ -14,6 +15,7 @@ const (
 	chunkBuffer = 32 << 10
 	chunkHead   = 10 // room for a chunk's size and its line end
 	chunkTail   = 2  // room for a chunk's end
+	maxHeads    = 8 << 10
 )
 
 // How an upload can end short of the whole request. A client's failure and a
@@ -24,6 +26,13 @@ var (
 	errReset   = errors.New("the upstream does not take the request any more")
 	errStall   = fmt.Errorf("the upstream took no byte of the request in time: %w", os.ErrDeadlineExceeded)
 )
+
+// uploadDone is exchange.done where the first write is the whole upload.
+var uploadDone = func() chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()
 
 // clientError is a failure of Request.Body or Request.Trailer.
 type clientError struct{ err error }
@@ -42,7 +51,7 @@ func join(first []byte, r *Request) (joined []byte, whole bool) {
 		return first, false
 	}
 	n := len(first)
-	first = append(first, make([]byte, b.Len())...)
+	first = slices.Grow(first, b.Len())[:n+b.Len()]
 	b.ReadAt(first[n:], b.Size()-int64(b.Len())) // not used up: see h2pool.send
 	return first, true
 }
@@ -60,10 +69,15 @@ func (x *exchange) start(first []byte, whole bool) bool {
 		rest, err = x.writeOnce(rest, true)
 	}
 	if whole && err == nil || errors.Is(err, errReset) || errors.Is(err, errStopped) {
+		x.done = uploadDone
 		x.uploadEnded(err)
 		return x.c.written.Load() > 0
 	}
-	x.writers.Go(func() { x.uploadEnded(x.upload(rest, whole)) })
+	x.done = make(chan struct{})
+	x.writers.Go(func() {
+		defer close(x.done)
+		x.uploadEnded(x.upload(rest, whole))
+	})
 	if x.r.Cut != nil {
 		x.writers.Go(func() {
 			select {
@@ -78,10 +92,12 @@ func (x *exchange) start(first []byte, whole bool) bool {
 
 // uploadEnded turns the end of the upload into what is known of it.
 func (x *exchange) uploadEnded(err error) {
+	if err == nil {
+		x.uploaded(true, "")
+		return
+	}
 	var ce *clientError
 	switch {
-	case err == nil:
-		x.uploaded(true, "")
 	case errors.As(err, &ce):
 		x.clientFailed(err)
 		x.uploaded(false, ReasonClientUpload)
@@ -223,7 +239,7 @@ func (x *exchange) writeOnce(p []byte, first bool) ([]byte, error) {
 	if !x.armWrite(first) {
 		return p, errStopped
 	}
-	n, err := x.c.Write(p)
+	n, err := x.c.Write(p, first)
 	switch {
 	case err == nil:
 		return nil, nil

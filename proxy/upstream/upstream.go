@@ -111,6 +111,7 @@ type Upstream struct {
 
 	readers sync.Pool // *bufio.Reader
 	buffers sync.Pool // *[]byte, chunkBuffer long
+	heads   sync.Pool // *[]byte, for a head and a small body; maxHeads long at most
 }
 
 // New returns the upstream at o.URL. It opens no connection. Its errors name
@@ -167,6 +168,7 @@ func New(o Options) (*Upstream, error) {
 		u.h2 = &h2pool{u: u, scheme: "http", only: true, setup: d.timeout}
 	}
 	u.readers.New = func() any { return bufio.NewReader(nil) }
+	u.heads.New = func() any { b := make([]byte, 0, 1<<10); return &b }
 	u.buffers.New = func() any { b := make([]byte, chunkBuffer); return &b }
 	return u, nil
 }
