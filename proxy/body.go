@@ -49,7 +49,7 @@ func (x *exchange) readAhead() error {
 	if x.r.Body == nil || x.r.Body == http.NoBody || x.r.ContentLength == 0 {
 		return nil
 	}
-	x.body.length = x.r.ContentLength
+	x.body.length = lengthOf(x.r)
 	if stream(x.r) && wire.IsGRPC(x.r.Header) {
 		// A gRPC client may wait for an answer before it sends more, or
 		// anything. A raise cuts its call (L1), and HTTP/2 tells when it leaves.
@@ -57,7 +57,7 @@ func (x *exchange) readAhead() error {
 		return nil
 	}
 	size := x.h.MaxBodyBuffer
-	if n := x.r.ContentLength; n >= 0 && n < size {
+	if n := x.body.length; n >= 0 && n < size {
 		size = n
 	}
 	head, err := x.read(size)
@@ -74,6 +74,16 @@ func (x *exchange) readAhead() error {
 		x.body.reader = io.MultiReader(bytes.NewReader(head), passed{x}, x.upload(int64(len(head))))
 	}
 	return err
+}
+
+// lengthOf is the declared length of a body that is sent on with it, or -1. An
+// HTTP/2 client may declare trailers, too. HTTP/1.1 has them only behind chunks,
+// and what a client counts on must not be lost unseen.
+func lengthOf(r *http.Request) int64 {
+	if len(r.Trailer) > 0 {
+		return -1
+	}
+	return r.ContentLength
 }
 
 // errBodyTooLarge refuses a request whose key is in a body that is not read as
@@ -162,7 +172,7 @@ func (x *exchange) reserve(n int64) bool {
 // passBody lets the body of a request that no fence touches stream through.
 func (x *exchange) passBody() {
 	if x.r.Body != nil && x.r.Body != http.NoBody && x.r.ContentLength != 0 {
-		x.body.length, x.body.streaming = x.r.ContentLength, true
+		x.body.length, x.body.streaming = lengthOf(x.r), true
 		x.body.reader = x.upload(0)
 		if x.fenced && stream(x.r) && wire.IsGRPC(x.r.Header) {
 			x.body.call = &callBody{body: x.body.reader}

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"errors"
+	"net/http"
 	"slices"
 
 	"github.com/fenceproxy/fenceproxy/proxy/gate"
@@ -151,6 +152,12 @@ func (x *exchange) undeliverable(err *upstream.Error) *wire.Problem {
 		return wire.NewProblem(wire.StoreUnavailable, "the session with the token store ended before the write was sent; nothing was forwarded: try again")
 	case err.Outcome.Reason == upstream.ReasonBadRequest:
 		return wire.NewProblem(wire.PathNotCanonical, "the request cannot be written to the upstream in one way only; nothing was forwarded")
+	case err.Outcome.Reason == upstream.ReasonTooLarge:
+		p := wire.NewProblem(wire.BodyTooLarge, "the header is larger than the upstream says that it takes; nothing was forwarded: send a smaller one")
+		p.Status, p.Title = http.StatusRequestHeaderFieldsTooLarge, "The header is too large for the upstream"
+		return p
+	case err.Outcome.Reason == upstream.ReasonUnprocessed:
+		return wire.NewProblem(wire.UpstreamUnreachable, "the upstream refused the request before it did anything with it, and promised that it never will: try again")
 	case !sent:
 		return wire.NewProblem(wire.UpstreamUnreachable, "no connection to the upstream could be made; nothing was sent: try again")
 	}

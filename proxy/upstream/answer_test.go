@@ -113,6 +113,42 @@ func TestAnswerHeader(t *testing.T) {
 	done()
 }
 
+// Several lines that say the same length reach the client as one, whatever the
+// request was: to the next reader, two spellings may be two lengths.
+func TestOneContentLength(t *testing.T) {
+	for _, method := range []string{"GET", "HEAD"} {
+		for name, listen := range map[string]func() (*Upstream, chan struct{}, func()){
+			"HTTP/1.1": func() (*Upstream, chan struct{}, func()) {
+				return listen(t, func(w *wire) {
+					w.head()
+					w.say("HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 02\r\n\r\n")
+					if method == "GET" {
+						w.say("ok")
+					}
+				})
+			},
+			"HTTP/2": func() (*Upstream, chan struct{}, func()) {
+				return listenH2(t, nil, func(w *h2wire) {
+					id := w.request()
+					w.say(id, "200", method == "HEAD", "content-length", "2", "content-length", "02")
+					if method == "GET" {
+						w.data(id, "ok", true)
+					}
+				})
+			},
+		} {
+			u, _, done := listen()
+			r := put()
+			r.Method, r.Body, r.Length = method, nil, 0
+			res := exchangeOnce(t, context.Background(), u, r)
+			if res.outcome != settled || !slices.Equal(res.answer.Header["Content-Length"], []string{"2"}) {
+				t.Errorf("%s over %s: %v, %v (%v)", method, name, res.outcome, res.answer, res.err)
+			}
+			done()
+		}
+	}
+}
+
 // What the upstream has said so far reaches the caller at once.
 func TestAnswerStreams(t *testing.T) {
 	for name, say := range map[string][2]string{

@@ -90,20 +90,19 @@ const (
 // refuses, also for answers that have no body: a proxy that guesses would take
 // a broken answer for a whole one.
 func frame(method string, h answerHead) (kind framing, length int64, err error) {
-	te, cl := h.header["Transfer-Encoding"], h.header["Content-Length"]
+	te := h.header["Transfer-Encoding"]
+	length, err = contentLength(h.header)
+	if err != nil {
+		return 0, 0, err
+	}
 	if len(te) > 0 {
 		switch {
-		case len(cl) > 0:
+		case length >= 0:
 			return 0, 0, badAnswer("both Transfer-Encoding and Content-Length")
 		case h.minor == 0:
 			return 0, 0, badAnswer("Transfer-Encoding in HTTP/1.0")
 		case len(te) > 1 || !strings.EqualFold(te[0], "chunked"):
 			return 0, 0, badAnswer(fmt.Sprintf("Transfer-Encoding %q, only chunked is known", te))
-		}
-	}
-	if len(cl) > 0 {
-		if length, err = contentLength(cl); err != nil {
-			return 0, 0, err
 		}
 	}
 	switch {
@@ -112,7 +111,7 @@ func frame(method string, h answerHead) (kind framing, length int64, err error) 
 		return noBody, 0, nil
 	case len(te) > 0:
 		return chunked, -1, nil
-	case len(cl) == 0:
+	case length < 0:
 		return untilClose, -1, nil
 	case length == 0:
 		return noBody, 0, nil
@@ -129,9 +128,11 @@ func keepAlive(h answerHead, kind framing) bool {
 		!httpguts.HeaderValuesContainsToken(h.header["Connection"], "close")
 }
 
-// contentLength takes several lines for one only where they say the same.
-func contentLength(lines []string) (int64, error) {
-	var length int64
+// contentLength is what h says, or -1. It takes several lines for one only where
+// they say the same, and makes them one (RFC 9110, 8.6): to the next reader "2"
+// and "02" may be two.
+func contentLength(h http.Header) (int64, error) {
+	lines, length := h["Content-Length"], int64(-1)
 	for i, line := range lines {
 		n, err := strconv.ParseUint(textproto.TrimString(line), 10, 63)
 		if err != nil {
@@ -141,6 +142,9 @@ func contentLength(lines []string) (int64, error) {
 			return 0, badAnswer(fmt.Sprintf("Content-Length %q", lines))
 		}
 		length = int64(n)
+	}
+	if len(lines) > 1 {
+		h["Content-Length"] = []string{strconv.FormatInt(length, 10)}
 	}
 	return length, nil
 }

@@ -129,7 +129,7 @@ func TestUnixBacklogFull(t *testing.T) {
 		t.Skip("this kernel has no end to a backlog")
 	}
 	u := newUnix(t, path)
-	d := &dialer{network: "unix", addr: path, timeout: 50 * time.Millisecond}
+	d := &dialer{network: "unix", addr: path, timeout: 500 * time.Millisecond}
 	u.dial = d.dial
 	if res := exchangeOnce(t, context.Background(), u, put()); res.outcome != notSent(ReasonConnectTimeout) || !strings.Contains(res.err.Error(), "backlog") {
 		t.Errorf("a backlog that stays full: %v (%v)", res.outcome, res.err)

@@ -78,14 +78,11 @@ func (u *Upstream) trusts(r *Request) bool {
 // to say so. A trusted proxy passes on what it does not know, so other
 // spellings that servers fold to X-Forwarded-* are its client's, not its own.
 func pretends(name string, trusted bool) bool {
-	const prefix = "X-Forwarded-"
-	if len(name) <= len(prefix) || name[0] != 'X' {
+	if name == "" || name[0] != 'X' {
 		return false
 	}
-	if !strings.ContainsAny(name, "_.") {
-		return !trusted && strings.HasPrefix(name, prefix)
-	}
-	return strings.EqualFold(strings.NewReplacer("_", "-", ".", "-").Replace(name[:len(prefix)]), prefix)
+	folded := dashed(name)
+	return strings.HasPrefix(folded, "X-Forwarded-") && !(trusted && folded == name)
 }
 
 // trailerSent keeps out of the request's trailers what trailerAllowed does, and

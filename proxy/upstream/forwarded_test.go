@@ -13,6 +13,7 @@ import (
 func TestForwarded(t *testing.T) {
 	said := http.Header{"X-Forwarded-For": {"198.51.100.9, 203.0.113.1", "203.0.113.2"}, "X-Forwarded-Host": {"shop.example"}, "X-Forwarded-Proto": {"https"},
 		"X-Forwarded-Port": {"443"}, "X_forwarded_for": {"6.6.6.6"}, "X-Forwarded_host": {"evil"}, "X.forwarded.proto": {"evil"},
+		"X!Forwarded!For": {"6.6.6.6"}, "x~forwarded~proto": {"evil"}, "X-Forwarded'port": {"1"},
 		"Forwarded": {"for=198.51.100.9"}, "X-Real-Ip": {"1"}, "X_forward": {"1"}}
 	const own = "|X-Real-Ip: 1|X_forward: 1"
 	rows := []struct {
@@ -58,7 +59,7 @@ func TestForwardedIsChecked(t *testing.T) {
 
 // Servers exist that take a trailer for a header.
 func TestForwardedInTrailers(t *testing.T) {
-	b, err := appendTrailers(nil, http.Header{"X-Forwarded-For": {"1"}, "X_forwarded_host": {"1"}, "Forwarded": {"1"}, "X-Sum": {"1"}})
+	b, err := appendTrailers(nil, http.Header{"X-Forwarded-For": {"1"}, "X_forwarded_host": {"1"}, "X!forwarded!proto": {"1"}, "Content_Length": {"1"}, "Forwarded": {"1"}, "X-Sum": {"1"}})
 	if got, want := string(b), "0\r\nX-Sum: 1\r\n\r\n"; err != nil || got != want {
 		t.Errorf("%q, %v; want %q", got, err, want)
 	}

@@ -38,7 +38,8 @@ import (
 // head, and otherwise on a new one. A longer upload has the window of a
 // connection for itself, since an upstream that does not read one body may stop
 // the window of all. Answers that are not read cost the stream's window, not
-// the connection's.
+// the connection's. Nor does one client end the write of another by what it
+// does to its own: see company.
 
 // h2pool holds the connections to an upstream that speaks HTTP/2.
 type h2pool struct {
@@ -56,8 +57,9 @@ type h2pool struct {
 
 // h2need is what a request takes of the connection that it goes on.
 type h2need struct {
-	window int64 // bytes of the body that leave with the head
-	upload bool  // what follows them
+	window  int64 // bytes of the body that leave with the head
+	upload  bool  // what follows them
+	company company
 }
 
 // send is Send where HTTP/2 is spoken, or may be.
@@ -129,14 +131,17 @@ func choseH2(nc net.Conn) bool {
 }
 
 func needOf(r *Request) h2need {
+	need := h2need{company: companyOf(r)}
 	if r.Body == nil {
-		return h2need{}
+		return need
 	}
 	b, ok := r.Body.(*bytes.Reader)
 	if !ok || r.Trailer != nil || b.Len() > maxJoined {
-		return h2need{upload: true}
+		need.upload = true
+	} else {
+		need.window = int64(b.Len())
 	}
-	return h2need{window: int64(b.Len())}
+	return need
 }
 
 // joined is the body that leaves together with the head. It is not used up: it
@@ -168,11 +173,22 @@ func (p *h2pool) get(need h2need) *h2conn {
 func (p *h2pool) add(c *h2conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.closed || len(p.conns) >= maxIdle {
+	if p.closed || c.company == once || p.count(c.company) >= maxIdle {
 		c.retire() // after the request that it was made for
 		return
 	}
 	p.conns = append(p.conns, c)
+}
+
+// count is how many connections are for one company: what clients open of theirs
+// takes no place of the others'. mu is held.
+func (p *h2pool) count(of company) (n int) {
+	for _, c := range p.conns {
+		if c.company == of {
+			n++
+		}
+	}
+	return n
 }
 
 func (p *h2pool) remove(c *h2conn) {

@@ -57,11 +57,17 @@ func (c *h2conn) exchange(ctx context.Context, r *Request, need h2need) (a *Answ
 	if lost := s.awaitHead(); lost {
 		s.close() // the outcome is not known before the upload is over
 		err := s.fault()
-		unused = err.Outcome.Fate == NotSent && !s.bodyUsed() && (errors.Is(err, errRetired) || errors.Is(err, errUnused))
+		unused = err.Outcome.Fate == NotSent && !s.bodyUsed() && ofConn(err)
 		return nil, unused, err
 	}
 	a, kept = s.answer(), true
 	return a, false, nil
+}
+
+// ofConn reports whether a request was not sent for a reason that is the
+// connection's and not its own.
+func ofConn(err error) bool {
+	return errors.Is(err, errRetired) || errors.Is(err, errUnused) || errors.Is(err, errNoRoom) || errors.Is(err, errStuck)
 }
 
 // bodyUsed reports whether anything of Body may have been read.
@@ -159,14 +165,14 @@ func (s *h2stream) headCame(f *http2.MetaHeadersFrame) {
 // bodyLength is how many bytes of DATA have to come; -1 where only END_STREAM
 // tells.
 func bodyLength(method string, h answerHead) (int64, error) {
-	lines := h.header["Content-Length"]
-	switch {
-	case method == http.MethodHead, h.status == http.StatusNoContent, h.status == http.StatusNotModified:
-		return 0, nil
-	case len(lines) == 0:
-		return -1, nil
+	length, err := contentLength(h.header)
+	if err != nil {
+		return 0, err
 	}
-	return contentLength(lines)
+	if method == http.MethodHead || h.status == http.StatusNoContent || h.status == http.StatusNotModified {
+		return 0, nil
+	}
+	return length, nil
 }
 
 func (s *h2stream) trailerCame(f *http2.MetaHeadersFrame) {

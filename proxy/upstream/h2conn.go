@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"sync"
 	"time"
@@ -23,10 +24,8 @@ const (
 	h2HardHeader   = 1 << 20   // a larger head breaks the connection, not its stream alone
 	h2LastStream   = 1 << 30   // a connection is retired before its numbers run out
 	h2Goodbye      = time.Second
+	h2MaxResets    = 50 // of our own, after which a connection is retired
 
-	// A write that the kernel does not take for so long sends new requests to
-	// another connection.
-	h2StuckWrite = 10 * time.Millisecond
 	// So many answers to PING and SETTINGS that the upstream does not read break
 	// the connection.
 	h2MaxReplies = 1024
@@ -35,15 +34,19 @@ const (
 var (
 	// errRetired: the upstream takes no more requests on this connection.
 	errRetired = errors.New("the upstream was closing the connection and did nothing with the request")
-	errFlood   = errors.New("bad answer: the upstream sends frames that want an answer and reads none")
+	// errNoRoom: it wants less than it did when the connection was chosen.
+	errNoRoom = errors.New("the upstream lowered its limits before the request was sent")
+	errStuck  = errors.New("the upstream takes no bytes on the connection")
+	errFlood  = errors.New("bad answer: the upstream sends frames that want an answer and reads none")
 )
 
 // h2conn is one connection with its two goroutines: one reads for all streams
 // and never waits for any of them, one writes for all.
 type h2conn struct {
-	pool *h2pool
-	nc   net.Conn
-	fr   *http2.Framer // the reader's
+	pool    *h2pool
+	nc      net.Conn
+	fr      *http2.Framer // the reader's
+	company company
 
 	mu   sync.Mutex // guards what follows, and the state of every stream
 	wake sync.Cond  // the writer waits for queue, closing or err
@@ -52,8 +55,10 @@ type h2conn struct {
 	next    uint32               // the next number
 	open    int                  // streams, from the choice of this connection to their end
 	uploads int                  // of these, with an upload
+	resets  int                  // streams that we have reset
 
 	maxStreams uint32 // the upstream's setting
+	maxHead    uint32 // the same, in bytes as headSize counts them
 	window     int64  // bytes that may be sent on all streams
 	initial    int64  // the same of a new stream
 	received   uint32 // bytes for which no WINDOW_UPDATE was sent yet
@@ -61,6 +66,8 @@ type h2conn struct {
 	queue   []h2item
 	replies int       // of these, what the upstream asked for
 	writing time.Time // since when a write runs; zero for none
+	hurried bool      // it has a deadline
+	watched bool      // passOver is to come
 
 	retired bool // no new stream is to choose it
 	goAway  bool // the upstream takes none, not even one that has chosen it
@@ -78,10 +85,10 @@ type h2conn struct {
 // upload.
 func (p *h2pool) open(ctx context.Context, nc net.Conn, need *h2need) (*h2conn, error) {
 	c := &h2conn{
-		pool: p, nc: nc,
+		pool: p, nc: nc, company: need.company,
 		fr:      http2.NewFramer(nil, bufio.NewReaderSize(nc, h2Frame)),
 		streams: map[uint32]*h2stream{}, next: 1, open: 1,
-		maxStreams: 1 << 30, window: h2FirstWindow, initial: h2FirstWindow,
+		maxStreams: 1 << 30, maxHead: math.MaxUint32, window: h2FirstWindow, initial: h2FirstWindow,
 	}
 	c.wake.L = &c.mu
 	c.fr.SetReuseFrames()
@@ -103,7 +110,7 @@ func (p *h2pool) open(ctx context.Context, nc net.Conn, need *h2need) (*h2conn, 
 		return nil, errors.New("the upstream allows no streams on a new connection")
 	}
 	if need.window > min(c.window, c.initial) {
-		*need = h2need{upload: true} // it has to wait for the upstream to read
+		need.window, need.upload = 0, true // it has to wait for the upstream to read
 	}
 	c.window -= need.window
 	if need.upload {
@@ -147,6 +154,7 @@ func (c *h2conn) take(need h2need) bool {
 	defer c.mu.Unlock()
 	switch {
 	case c.retired || c.err != nil || uint32(c.open) >= c.maxStreams,
+		c.company != need.company, // alone are uploads: see below
 		!c.writing.IsZero() && time.Since(c.writing) > h2StuckWrite,
 		// The window that is left must do: what others have taken of it may
 		// never be given back.
@@ -225,7 +233,7 @@ func (c *h2conn) goodbye() {
 		return
 	}
 	c.retired, c.closing = true, true
-	c.nc.SetWriteDeadline(time.Now().Add(h2Goodbye))
+	c.hurry(h2Goodbye)
 	c.wake.Signal()
 }
 
@@ -272,5 +280,8 @@ func (c *h2conn) push(it h2item) {
 		return
 	}
 	c.queue = append(c.queue, it)
+	if it.head && !c.writing.IsZero() {
+		c.watch()
+	}
 	c.wake.Signal()
 }

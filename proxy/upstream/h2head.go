@@ -46,6 +46,14 @@ func (p *h2pool) fields(r *Request) ([]hpack.HeaderField, error) {
 	return list, nil
 }
 
+// headSize is how SETTINGS_MAX_HEADER_LIST_SIZE counts (RFC 9113, 6.5.2).
+func headSize(fields []hpack.HeaderField) (size int64) {
+	for _, f := range fields {
+		size += int64(f.Size())
+	}
+	return size
+}
+
 // trailerFields are the request's trailers.
 func trailerFields(trailer http.Header) ([]hpack.HeaderField, error) {
 	var list []hpack.HeaderField

@@ -99,6 +99,7 @@ func TestH2Outcome(t *testing.T) {
 		{"no bytes where some were said", nil, after(func(w *h2wire, id uint32) { w.say(id, "200", true, "content-length", "3") }), unsettled(ReasonTruncated), 200, "", io.ErrUnexpectedEOF},
 		{"too many bytes", nil, after(func(w *h2wire, id uint32) { w.say(id, "200", false, "content-length", "1"); w.data(id, "ok", true) }), unsettled(ReasonBadAnswer), 200, "", errAny},
 		{"two lengths", nil, after(func(w *h2wire, id uint32) { w.say(id, "200", true, "content-length", "1", "content-length", "2") }), unsettled(ReasonBadAnswer), 0, "", nil},
+		{"two lengths after HEAD", head, after(func(w *h2wire, id uint32) { w.say(id, "200", true, "content-length", "1", "content-length", "2") }), unsettled(ReasonBadAnswer), 0, "", nil},
 		{"a body after HEAD", head, after(func(w *h2wire, id uint32) { w.say(id, "200", false); w.data(id, "ok", true) }), unsettled(ReasonBadAnswer), 200, "", errAny},
 		{"too large a head", nil, after(func(w *h2wire, id uint32) { w.say(id, "200", true, "x", strings.Repeat("x", 9<<10)) }), unsettled(ReasonBadAnswer), 0, "", nil},
 		{"too large trailers", nil, after(func(w *h2wire, id uint32) {

@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -131,9 +132,9 @@ func TestH2OtherProtocol(t *testing.T) {
 
 // Streams that break off leave nothing behind: not on the connection, nor of it.
 func TestH2ManyBrokenOff(t *testing.T) {
-	const n = 1000
-	u, _, done := listenH2(t, nil, func(w *h2wire) {
-		for i := range n {
+	const n = 1000 / (2 * h2MaxResets) // connections: each is left after so many resets of our own
+	script := func(w *h2wire) {
+		for i := range 2 * h2MaxResets {
 			id := w.request()
 			w.say(id, "103", false, "link", "</a>")
 			if i%2 == 0 {
@@ -144,17 +145,24 @@ func TestH2ManyBrokenOff(t *testing.T) {
 			w.data(id, "ok", true)
 			w.waitReset(id)
 		}
-	})
+	}
+	u, _, done := listenH2(t, nil, slices.Repeat([]func(*h2wire){script}, n)...)
 	for range n {
-		if res := exchangeOnce(t, context.Background(), u, put()); res.outcome.Fate != Unsettled {
-			t.Fatalf("outcome %v", res.outcome)
+		var c *h2conn
+		for range 2 * h2MaxResets {
+			if res := exchangeOnce(t, context.Background(), u, put()); res.outcome.Fate != Unsettled {
+				t.Fatalf("outcome %v", res.outcome)
+			}
+			if c == nil {
+				c = u.h2.get(h2need{company: held})
+				c.untake(h2need{})
+			}
 		}
+		c.mu.Lock()
+		if c.open != 0 || len(c.streams) != 0 || c.window != h2FirstWindow-2*h2MaxResets*int64(len(hello)) {
+			t.Errorf("%d open, %d streams, window %d", c.open, len(c.streams), c.window)
+		}
+		c.mu.Unlock()
 	}
-	c := u.h2.conns[0]
-	c.mu.Lock()
-	if c.open != 0 || len(c.streams) != 0 || c.window != h2FirstWindow-n*int64(len(hello)) {
-		t.Errorf("%d open, %d streams, window %d", c.open, len(c.streams), c.window)
-	}
-	c.mu.Unlock()
 	done()
 }

@@ -188,6 +188,8 @@ func (c *h2conn) settingCame(s http2.Setting) error {
 	switch s.ID {
 	case http2.SettingMaxConcurrentStreams:
 		c.maxStreams = s.Val
+	case http2.SettingMaxHeaderListSize:
+		c.maxHead = s.Val
 	case http2.SettingInitialWindowSize:
 		more := int64(s.Val) - c.initial
 		c.initial += more

@@ -128,6 +128,7 @@ func (s *h2stream) lose(reason Reason, err error) {
 	if s.lost == "" {
 		s.lost, s.lostErr = reason, err
 	}
+	s.hurry()
 	s.stop("")
 	if !s.need.upload {
 		s.uploaded("")
@@ -135,6 +136,17 @@ func (s *h2stream) lose(reason Reason, err error) {
 	s.free()
 	s.signal(s.event)
 	s.flowed()
+}
+
+// hurry bounds the write of a part that is given up; mu is held. The connection
+// lives on for others, and what the kernel had not taken yet, END_STREAM
+// perhaps, would leave when the upstream reads again: long after the settle
+// time. Either the kernel takes it soon, or it ends with the connection. Nothing
+// waits for the settle time of what is not followed.
+func (s *h2stream) hurry() {
+	if s.writing && s.r.Follow && s.c.err == nil {
+		s.c.hurry(h2LostWrite)
+	}
 }
 
 // connLost is lose for the end of the connection.
@@ -270,8 +282,11 @@ func (s *h2stream) end() {
 	s.signal(s.event)
 }
 
+// grpc reports whether it is a gRPC call. In gRPC-Web, which is for HTTP/1.1,
+// nobody waits for the status with the call half open.
 func (s *h2stream) grpc() bool {
-	return strings.HasPrefix(s.r.Header.Get("Content-Type"), "application/grpc")
+	rest, ok := strings.CutPrefix(strings.ToLower(s.r.Header.Get("Content-Type")), "application/grpc")
+	return ok && (rest == "" || rest[0] == '+' || rest[0] == ';')
 }
 
 // free ends the stream on the connection, once; mu is held. Where one side of it
@@ -288,6 +303,9 @@ func (s *h2stream) free() {
 	case !s.reset && !(s.ended && s.sent):
 		id := s.id
 		s.c.control(func(w *http2.Framer) { w.WriteRSTStream(id, http2.ErrCodeCancel) })
+		if s.c.resets++; s.c.resets >= h2MaxResets {
+			s.c.retired = true // servers take many of them for an attack
+		}
 	}
 	delete(s.c.streams, s.id)
 	s.c.released(s.need)
@@ -314,8 +332,10 @@ func (s *h2stream) close() {
 		s.unwatch()
 	}
 	s.c.mu.Lock()
-	if s.need.upload || !s.ended || !s.writing { // else the writer is just done with it
+	if s.need.upload || !s.ended || !s.writing {
 		s.lose(ReasonAbandoned, errAbandoned)
+	} else {
+		s.hurry() // the writer is just done with it, or hangs in it
 	}
 	s.c.mu.Unlock()
 	s.writers.Wait()

@@ -3,7 +3,9 @@ package upstream
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"crypto/tls"
+	"fmt"
 	"io"
 	"net"
 	"net/url"
@@ -198,6 +200,58 @@ func playH2(t *testing.T, l net.Listener, settings []http2.Setting, scripts ...f
 		wg.Wait()
 		l.Close()
 		noH2Left(t)
+	}
+}
+
+// pipedH2 is an upstream for a synctest bubble, where no machine is too slow. It
+// plays scripts, one for each connection, and takes a byte only when its script
+// reads it.
+func pipedH2(t *testing.T, scripts ...func(*h2wire)) (u *Upstream, done func()) {
+	t.Helper()
+	var wg sync.WaitGroup
+	u = newH2(t, "127.0.0.1:1")
+	conns := 0
+	u.dial = func(context.Context) (net.Conn, error) {
+		near, far := net.Pipe()
+		if conns++; conns > len(scripts) {
+			return nil, fmt.Errorf("connection %d is one too many", conns)
+		}
+		script := scripts[conns-1]
+		w := &h2wire{t: t, Conn: far, fr: http2.NewFramer(far, bufio.NewReaderSize(far, 16))}
+		w.fr.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
+		w.enc = hpack.NewEncoder(&w.block)
+		wg.Go(func() {
+			defer far.Close()
+			io.ReadFull(far, make([]byte, len(http2.ClientPreface)))
+			w.fr.ReadFrame() // SETTINGS
+			w.fr.ReadFrame() // WINDOW_UPDATE
+			w.set()
+			script(w)
+		})
+		return near, nil
+	}
+	return u, func() {
+		t.Helper()
+		u.Close()
+		wg.Wait()
+		if conns != len(scripts) {
+			t.Errorf("%d connections came, want %d", conns, len(scripts))
+		}
+		time.Sleep(2 * time.Second) // goodbyes, and timers
+	}
+}
+
+// set tells of settings, and waits for the ACK.
+func (w *h2wire) set(settings ...http2.Setting) {
+	w.fr.WriteSettings(settings...)
+	for {
+		f, err := w.fr.ReadFrame()
+		if s, ok := f.(*http2.SettingsFrame); ok && s.IsAck() {
+			return
+		} else if err != nil {
+			w.t.Errorf("upstream: no ACK came: %v", err)
+			return
+		}
 	}
 }
 

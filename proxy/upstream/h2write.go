@@ -138,25 +138,35 @@ func (w *h2writer) begin(it *h2item) bool {
 	switch {
 	case s.stopped || s.freed:
 		return false
-	case it.head && !s.number(len(it.data)):
+	case it.head && !s.number(it):
 		return false
 	}
 	s.writing = true
 	return true
 }
 
-// number begins the stream, if it may still begin, with n bytes of its body;
-// mu is held.
-func (s *h2stream) number(n int) bool {
-	c := s.c
-	switch reason, err := s.leave(); {
+// number begins the stream with it, if it may still begin; mu is held. What the
+// upstream has said since the connection was chosen holds here: a limit that it
+// lowered meanwhile, and that our ACK is about to accept, would be broken by
+// the very next frame.
+func (s *h2stream) number(it *h2item) bool {
+	c, n := s.c, int64(len(it.data))
+	switch size := headSize(it.fields); {
 	case c.err != nil:
 		s.connLost(c.err)
 		return false
 	case c.goAway: // the number would be above the last one
 		s.unprocessed(errRetired)
 		return false
-	case err != nil:
+	case size > int64(c.maxHead):
+		// Servers end the connection for it, and with it what others have there.
+		s.lose(ReasonTooLarge, fmt.Errorf("the head of the request has %d bytes as HTTP/2 counts them, and the upstream takes %d", size, c.maxHead))
+		return false
+	case n > c.initial, len(c.streams) >= int(c.maxStreams):
+		s.lose(ReasonReset, errNoRoom)
+		return false
+	}
+	if reason, err := s.leave(); err != nil {
 		s.lose(reason, err)
 		return false
 	}
@@ -164,7 +174,7 @@ func (s *h2stream) number(n int) bool {
 	c.next += 2
 	c.retired = c.retired || c.next > h2LastStream
 	c.streams[s.id] = s
-	s.window = c.initial - int64(n)
+	s.window = c.initial - n
 	s.left = true
 	return true
 }
@@ -216,6 +226,10 @@ func (c *h2conn) wrote(items []h2item, n int, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.writing = time.Time{}
+	if c.hurried && !c.closing {
+		c.hurried = false
+		c.nc.SetWriteDeadline(time.Time{})
+	}
 	for i := range items {
 		it := &items[i]
 		if !it.taken {

@@ -18,14 +18,36 @@ func hopByHop(name string) bool {
 }
 
 // ownField reports whether a request field is not passed on because it is
-// hop-by-hop or because the proxy writes or decides it by itself.
+// hop-by-hop or because the proxy writes or decides it by itself, in any
+// spelling that an upstream may take for it: Content_Length is CONTENT_LENGTH to
+// many a WSGI server.
 func ownField(name string) bool {
+	name = dashed(name)
 	switch name {
 	case "Host", "Content-Length", "Expect", "Http2-Settings",
 		"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto":
 		return true
 	}
 	return hopByHop(name) || strings.HasPrefix(name, "Proxy-")
+}
+
+// dashed is the canonical spelling of the field that servers may take name for:
+// CGI makes _ of every byte that is no letter and no digit (as route's foldName
+// knows, too).
+func dashed(name string) string {
+	if strings.IndexFunc(name, foldsToDash) < 0 {
+		return name
+	}
+	return http.CanonicalHeaderKey(strings.Map(func(r rune) rune {
+		if foldsToDash(r) {
+			return '-'
+		}
+		return r
+	}, name))
+}
+
+func foldsToDash(r rune) bool {
+	return ('a' > r || r > 'z') && ('A' > r || r > 'Z') && ('0' > r || r > '9') && r != '-'
 }
 
 // nominated returns the fields that Connection names, in canonical spelling;

@@ -48,6 +48,7 @@ const (
 	ReasonUnreachable    Reason = "unreachable"     // no route, no such name
 	ReasonConnectTimeout Reason = "connect-timeout" // no connection, or no TLS on it, in time
 	ReasonBadRequest     Reason = "bad-request"     // it cannot be written safely
+	ReasonTooLarge       Reason = "too-large"       // HTTP/2: its head is over what the upstream says that it takes
 	ReasonNoLeave        Reason = "no-leave"        // MaySend said no (R5)
 	ReasonUnprocessed    Reason = "unprocessed"     // HTTP/2: the upstream promised that it did nothing with it
 )
@@ -111,6 +112,8 @@ func (e *Error) Error() string {
 	switch e.Outcome.Reason {
 	case ReasonRefused, ReasonUnreachable, ReasonConnectTimeout:
 		s += "; see that it is running and that upstream.url is right"
+	case ReasonTooLarge:
+		s += "; send less, or raise the limit there"
 	case ReasonTLS:
 		s += "; " + tlsHint(e.Err)
 	case ReasonTimeout:

@@ -45,6 +45,7 @@ func TestRequestHead(t *testing.T) {
 		{"spelling stays", nil, http.Header{"x_odd.Name": {"1"}}, "x_odd.Name: 1"},
 		{"hop-by-hop is dropped", nil, http.Header{"Connection": {"x-a, keep-alive", "X-B"}, "X-A": {"1"}, "X-B": {"1"}, "X-C": {"1"}, "Keep-Alive": {"1"},
 			"Proxy-Authorization": {"1"}, "Proxy-Anything": {"1"}, "Upgrade": {"h2c"}, "Http2-Settings": {"1"}, "Te": {"gzip"}, "Transfer-Encoding": {"x"}, "Trailer": {"X"}}, "X-C: 1"},
+		{"nor is what a server may take for it", nil, http.Header{"Transfer_Encoding": {"chunked"}, "Content!Length": {"1"}, "Proxy.Authorization": {"1"}, "content_length": {"2"}, "Content_Lengthy": {"1"}}, "Content_Lengthy: 1"},
 		{"Expect is for the server in front", nil, http.Header{"Expect": {"100-continue"}}, ""},
 		{"a client's own Forwarded is dropped", nil, http.Header{"Forwarded": {"for=1"}, "X-Forwarded-For": {"1"}, "x-forwarded-host": {"h"}, "X-Forwarded-Proto": {"https"}}, ""},
 		{"no body, POST", func(r *Request) { r.Method = "POST" }, nil, "Content-Length: 0"},
