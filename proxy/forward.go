@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"context"
 	"net/http"
 	"time"
 
@@ -25,9 +24,7 @@ func (x *exchange) forward(target string) {
 	if x.holds {
 		// The client's leaving changes nothing from here on (rule 11); the
 		// response timeout bounds what follows.
-		var stop func()
-		ctx, stop = x.untilLost()
-		defer stop()
+		ctx = x.h.sessions.until(x.ticket.Lost())
 		if !x.rule.Observe && (x.body.streaming || x.ticket.Waited().Total > 0) && clientGone(x.r) {
 			x.settle("") // it left while it waited: never sent
 			x.refuse(gate.ErrLeft)
@@ -54,24 +51,6 @@ func (x *exchange) forward(target string) {
 		return
 	}
 	x.relay(answer)
-}
-
-// untilLost is a context that ends when the write's grant is lost: it is cut
-// then, and unsettled (R5, R10).
-func (x *exchange) untilLost() (_ context.Context, stop func()) {
-	lost := x.ticket.Lost()
-	if lost == nil {
-		return context.Background(), func() {}
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	go func() {
-		select {
-		case <-lost:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
-	return ctx, cancel
 }
 
 // prepare makes what is sent: as the client sent it, with one token header.

@@ -64,6 +64,7 @@ type Handler struct {
 	stray    *Rule          // see strayRule
 	buffered atomic.Int64   // bytes reserved under MaxBuffered
 	tunnels  sync.WaitGroup // websockets, until they are logged
+	sessions sessions
 }
 
 // NewHandler returns the handler of the data port.

@@ -148,7 +148,8 @@ func (x *exchange) undeliverable(err *upstream.Error) *wire.Problem {
 			x.disclose(p, stale.Highest)
 		}
 		return p
-	case err.Outcome.Reason == upstream.ReasonNoLeave:
+	case err.Outcome.Reason == upstream.ReasonNoLeave,
+		!sent && x.holds && err.Outcome.Reason == upstream.ReasonCanceled: // nothing else ends the context of a write in flight
 		return wire.NewProblem(wire.StoreUnavailable, "the session with the token store ended before the write was sent; nothing was forwarded: try again")
 	case err.Outcome.Reason == upstream.ReasonBadRequest:
 		return wire.NewProblem(wire.PathNotCanonical, "the request cannot be written to the upstream in one way only; nothing was forwarded")

@@ -91,6 +91,15 @@ type Store interface {
 	Close(clean bool) error
 }
 
+// Keeper is a Store that keeps what it was granted, so that the next write with
+// the same token needs no I/O. It need not be one.
+type Keeper interface {
+	// Held returns a grant of mark where Acquire would return one without I/O
+	// and its Drained would return nil, both at once; else ok is false, which
+	// says nothing. It MUST NOT block. mark.Clear does not count.
+	Held(mark Mark) (_ Grant, ok bool)
+}
+
 // Grant is the leave to send one write, given by Acquire.
 type Grant interface {
 	// Drained waits until no other proxy has an older write on the grant's

@@ -43,19 +43,36 @@ func (g *Gate) Enter(ctx context.Context, r Request, t *Ticket) error {
 	t.prepare(g, &r)
 	t.lock()
 	t.attach()
-	if v, _ := t.decide(); v == admit && !g.stopping.Load() && g.sole {
+	t.keep()
+	if v, _ := t.decide(); v == admit && !g.stopping.Load() {
 		t.register()
 		t.unlock()
 		t.tellClear()
 		return nil
 	}
 	t.unlock()
+	t.release()
 	if r.Watch != nil {
 		var stop func()
 		ctx, stop = r.Watch(ctx)
 		defer stop()
 	}
 	return g.enterSlowly(ctx, r.DrainTimeout, t)
+}
+
+// keep takes the grant that a shared store gives without I/O (R4), where there
+// is one: then nothing older is open at another proxy, and nothing is until the
+// grant is released. What is decided next, under the same locks, is rule 8's one
+// step, and R5 is asked before the send. Several keys go the long way, and reads,
+// which give their grant back before they are sent. The locks are held.
+func (t *Ticket) keep() {
+	g, c := t.gate, &t.claims[0]
+	if g.sole || g.keeps == nil || len(t.claims) > 1 || c.Unordered || t.read {
+		return
+	}
+	if grant, ok := g.keeps.Held(tokenstore.Mark{Key: c.Key, Token: c.Token, Holder: c.Holder}); ok {
+		t.grant = grant
+	}
 }
 
 // enterSlowly is Enter for a write that needs the disk or has to wait.

@@ -43,7 +43,8 @@ type Gate struct {
 	store tokenstore.Store
 	table *table
 	opts  Options
-	sole  bool // no other proxy uses the store: what is durable needs no Acquire
+	sole  bool              // no other proxy uses the store: what is durable needs no Acquire
+	keeps tokenstore.Keeper // the store, where it is one; else nil
 
 	quarantine    atomic.Bool // of every key that had a record at boot (rule 3)
 	quarantineEnd time.Time
@@ -74,6 +75,7 @@ func New(store tokenstore.Store, o Options) (*Gate, error) {
 	}
 	g := &Gate{store: store, table: table, opts: o, sole: store.Raised() == nil,
 		stop: make(chan struct{}), idle: make(chan struct{}, 1)}
+	g.keeps, _ = store.(tokenstore.Keeper)
 	g.life, g.endLife = context.WithCancel(context.Background())
 	if store.Recovered() {
 		g.quarantine.Store(true)

@@ -34,7 +34,16 @@ func (l *lease) MaySend() bool         { return !l.over.Load() }
 func (l *lease) Lost() <-chan struct{} { return l.lost }
 func (l *lease) Release()              { l.released.Add(1) }
 
+// keeping is a store that gives some grants without I/O.
+type keeping struct {
+	*disk
+	held func(tokenstore.Mark) (tokenstore.Grant, bool)
+}
+
+func (k keeping) Held(m tokenstore.Mark) (tokenstore.Grant, bool) { return k.held(m) }
+
 func inSharedTime(t *testing.T, f func(r *rig, last func() *lease)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		r.gate.Stop()
@@ -185,5 +194,60 @@ func TestSharedColdKey(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
+	})
+}
+
+// A grant that the store has costs no I/O, and decides nothing else: what is
+// overtaken, or has to wait for older writes here, or comes while the proxy
+// stops, is not admitted on it, and what was held for it is given back (R4).
+func TestSharedHeld(t *testing.T) {
+	inSharedTime(t, func(r *rig, last func() *lease) {
+		var asked []tokenstore.Mark
+		have := true
+		r.gate.Stop()
+		g, err := New(keeping{r.disk, func(m tokenstore.Mark) (tokenstore.Grant, bool) {
+			asked = append(asked, m)
+			if !have {
+				return nil, false
+			}
+			return r.disk.grant(), true
+		}}, r.opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.gate = g
+		have = false
+		w1 := r.start("w1", 1)
+		close(last().drained)
+		synctest.Wait()
+		w1.mustBeSent()
+		have = true
+		acquires := r.disk.acquires
+		w1b := r.start("w1b", 1).mustBeSent()
+		if w1b.ticket.Lost() != last().lost || r.disk.acquires != acquires || w1b.ticket.Waited() != (Waited{}) {
+			t.Errorf("it waited, or has not the grant that was kept: %+v", w1b.ticket.Waited())
+		}
+		if m := asked[len(asked)-1]; m != (tokenstore.Mark{Key: "k", Token: tok(1)}) {
+			t.Errorf("asked for %+v", m)
+		}
+		have = false
+		w2 := r.start("w2", 2).mustWait()
+		close(last().drained)
+		synctest.Wait()
+		w2.mustWait() // for those with 1, here
+		have = true
+		w2b := r.start("w2b", 2).mustWait()
+		close(last().drained)
+		synctest.Wait()
+		w2b.mustWait()
+		r.start("stale", 1).mustBeStale(false) // whatever the store has kept
+		w1.answer()
+		w1b.answer()
+		w2.mustBeSent()
+		w2b.mustBeSent()
+		r.gate.Stop()
+		r.start("late", 2).mustFail(ErrStopping)
+		w2.answer()
+		w2b.answer()
 	})
 }

@@ -61,6 +61,23 @@ func (s *Store) Acquire(ctx context.Context, marks []tokenstore.Mark) (tokenstor
 	}
 }
 
+// Held implements tokenstore.Keeper: the local atomic step of R4 alone.
+func (s *Store) Held(m tokenstore.Mark) (tokenstore.Grant, bool) {
+	l := s.life.Load()
+	if l.over() {
+		return nil, false
+	}
+	sh := s.table.of(m.Key)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	h, err := sh.decide(l, &m)
+	if err != nil || h == nil || h.phase != live {
+		return nil, false
+	}
+	h.use()
+	return &grant{store: s, life: l, one: h}, true
+}
+
 // take decides about marks under the locks of their keys, which is the local
 // atomic step of R4. It returns one of: a grant; a grant and the transaction,
 // begun here, on which it depends; the transaction of somebody else after

@@ -275,3 +275,55 @@ func TestHolders(t *testing.T) {
 		b.ask("w2", 2).mustBeAdmitted(time.Second) // and nothing of all that is left
 	})
 }
+
+// What is held is given at once, and only while Acquire would give it: not
+// before older writes are gone, not once a higher token is known, not to another
+// holder, and not under a session that is over (R3, R4, R10). While it is used
+// its entry stays (R6).
+func TestHeld(t *testing.T) {
+	inTime(t, func(r *rig) {
+		a, b := r.proxy("RA"), r.proxy("RB")
+		held := func(p *proxy, n uint64, holder string) tokenstore.Grant {
+			t.Helper()
+			calls := p.port.Calls(session.OpAcquire)
+			g, ok := p.store.Held(tokenstore.Mark{Key: "k", Token: tok(n), Holder: holder})
+			synctest.Wait()
+			if ok != (g != nil) || p.port.Calls(session.OpAcquire) != calls {
+				t.Errorf("%v, %v, %d calls", g, ok, p.port.Calls(session.OpAcquire)-calls)
+			}
+			return g
+		}
+		if held(a, 1, "") != nil {
+			t.Error("a grant of a key that nobody asked for")
+		}
+		w1 := a.ask("w1", 1).mustBeAdmitted(0)
+		w1.send()
+		w2 := b.ask("w2", 2).mustWait()
+		if held(b, 2, "") != nil {
+			t.Error("a grant while an older write is open")
+		}
+		if held(a, 1, "") != nil {
+			t.Error("a grant though a higher token is on record")
+		}
+		w1.mustLand()
+		w2.mustBeAdmitted(0).grant.Release()
+		if held(b, 2, "somebody") != nil {
+			t.Error("a grant to a holder who is not on record")
+		}
+		g := held(b, 2, "")
+		if g == nil || !g.MaySend() || g.Drained(t.Context()) != nil {
+			t.Fatalf("no grant of what is held: %v", g)
+		}
+		w3 := a.ask("w3", 3).mustWait() // its entry stays
+		if held(b, 2, "") != nil {
+			t.Error("a grant of what is closing")
+		}
+		g.Release()
+		w3.mustBeAdmitted(0).grant.Release()
+		a.port.Cut(true)
+		time.Sleep(ttl)
+		if held(a, 3, "") != nil {
+			t.Error("a grant under a session that is over")
+		}
+	})
+}

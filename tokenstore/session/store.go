@@ -40,7 +40,10 @@ type Store struct {
 	ended  chan struct{}  // closed when the first Close has ended
 }
 
-var _ tokenstore.Store = (*Store)(nil)
+var (
+	_ tokenstore.Store  = (*Store)(nil)
+	_ tokenstore.Keeper = (*Store)(nil)
+)
 
 // Open begins a session in the store of a backend, which it closes in the
 // end, also where it fails. Its errors are *tokenstore.ChangedRulesError,

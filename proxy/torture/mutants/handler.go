@@ -8,7 +8,7 @@ const proxyPkg = "./proxy"
 func handler() []mutant {
 	return []mutant{
 		one("I", "11: the client's leaving ends an admitted write",
-			"proxy/forward.go", "\t\tctx, stop = x.untilLost()\n", "\t\tstop = func() {}\n",
+			"proxy/forward.go", "\t\tctx = x.h.sessions.until(x.ticket.Lost())\n", "",
 			proxyPkg, "TestStoryI"),
 		one("L1", "7: an overtaken upload is not cut",
 			"proxy/forward.go", "\t\tr.Cut = x.ticket.Overtaken() // L1\n", "\t\tr.Cut = nil\n",

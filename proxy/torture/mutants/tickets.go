@@ -21,7 +21,7 @@ func tickets() []mutant {
 			stopFile, "\tfor g.table.open() ||", "\tfor g.Counts().InFlight > 0 ||",
 			gatePkg, "TestStoryF2Unsettled"),
 		one("stopped-fast", "12: a write that need not wait is admitted after the stop",
-			enterFile, "v == admit && !g.stopping.Load() && g.sole", "v == admit && g.sole",
+			enterFile, "v == admit && !g.stopping.Load() {\n\t\tt.register()", "v == admit {\n\t\tt.register()",
 			gatePkg, "TestStop"),
 		one("F3", "12: a clean stop during the quarantine",
 			stopFile, " || g.quarantine.Load() {", " {",
