@@ -9,13 +9,15 @@ FUZZTIME    ?= 10s
 # Never from the cache: tests start the binary and servers, whose changes it
 # does not see.
 TESTFLAGS   ?= -race -p 1 -count=1 -timeout 10m
-# The long form of the torture.
-WRITES ?= 1000000
+# The long forms of the torture; WRITES is 200000 where several proxies share
+# the store.
+WRITES ?=
 KILLS  ?= 200
+FAULTS ?= 150
 SEED   ?=
 ONLY   ?=
 
-.PHONY: test deps check unit scripts fuzz mutants torture bench build
+.PHONY: test deps check unit scripts fuzz mutants torture torture-shared bench build
 
 ## test: all of it: deps, check, and every test under the race detector
 test: deps check
@@ -37,7 +39,7 @@ check:
 
 ## unit: the tests without the race detector, the binary and the torture
 unit:
-	.ci/gotest -timeout 5m $$($(GO) list ./... | grep -v -e /cmd/ -e /torture$$)
+	.ci/gotest -timeout 5m $$($(GO) list ./... | grep -v -e /cmd/ -e /torture$$ -e /torture/shared$$)
 
 ## scripts: the tests over the real binary (scripts, nginx, the house)
 scripts: deps
@@ -53,8 +55,14 @@ mutants:
 
 ## torture: the long form (WRITES=, KILLS=, SEED=); the short one is in test
 torture:
-	FENCEPROXY_TORTURE_WRITES=$(WRITES) FENCEPROXY_TORTURE_KILLS=$(KILLS) $(if $(SEED),FENCEPROXY_TORTURE_SEED=$(SEED)) \
+	FENCEPROXY_TORTURE_WRITES=$(or $(WRITES),1000000) FENCEPROXY_TORTURE_KILLS=$(KILLS) $(if $(SEED),FENCEPROXY_TORTURE_SEED=$(SEED)) \
 		.ci/gotest -timeout 12h -v -run '^TestTorture$$' ./proxy/torture
+
+## torture-shared: the same for several proxies over one store (WRITES=, FAULTS=
+##   for each proxy, SEED=, ONLY=etcd or postgres)
+torture-shared:
+	FENCEPROXY_TORTURE_WRITES=$(or $(WRITES),200000) FENCEPROXY_TORTURE_FAULTS=$(FAULTS) $(if $(SEED),FENCEPROXY_TORTURE_SEED=$(SEED)) \
+		.ci/gotest -timeout 12h -v -run '^TestTortureShared$$/$(ONLY)' ./proxy/torture/shared
 
 ## bench: the Go benchmarks
 bench:

@@ -37,6 +37,7 @@ var mayImport = []struct {
 	{"proxy/lease", []string{"proxy/gate", "tokenstore"}, "lease → gate, tokenstore"},
 	{"proxy/torture", nil, "torture sees the proxy from outside only"},
 	{"proxy/torture/suites", nil, "suites is tests only"},
+	{"proxy/torture/shared", nil, "shared is tests only"},
 	{"proxy/torture/mutants", nil, "mutants reads and runs the code, and imports none of it"},
 	{"tokenstore", nil, "tokenstore → standard library"},
 	{"tokenstore/storetest", []string{"tokenstore"}, "tokenstore/X → tokenstore"},
@@ -47,6 +48,7 @@ var mayImport = []struct {
 	{"tokenstore/etcd", []string{"tokenstore", "tokenstore/session"}, "the shared stores also → session"},
 	{"tokenstore/etcd/etcdtest", nil, "etcdtest starts a server and knows no store"},
 	{"tokenstore/postgres", []string{"tokenstore", "tokenstore/session"}, "the shared stores also → session"},
+	{"tokenstore/postgres/postgrestest", nil, "it starts an engine, and knows no store"},
 	{"tokenstore/redis", []string{"tokenstore", "tokenstore/session"}, "the shared stores also → session"},
 }
 
@@ -62,6 +64,7 @@ var testsMayImport = []struct {
 	{"proxy/route/differential", []string{"proxy/route"}, "real servers judge the routes"},
 	{"proxy/torture", []string{"proxy/torture", "proxy/gate", "proxy/upstream"}, "a judge may be tried on the parts"},
 	{"proxy/torture/suites", []string{"proxy/torture"}, "the binary is built and started by its helpers"},
+	{"proxy/torture/shared", []string{"proxy/torture", "tokenstore/etcd/etcdtest", "tokenstore/postgres/postgrestest"}, "the binary and real engines are started by their helpers"},
 	{"cmd/...", []string{"proxy/torture"}, "the binary is built and started by its helpers"},
 }
 

@@ -84,7 +84,7 @@ func start(cfg *config.Config, p planned, log *zap.Logger) (_ *service, err erro
 	if s.store, err = open(context.Background(), cfg, p, newStoreFigures(registry), log); err != nil {
 		return nil, err
 	}
-	s.gate, err = gate.New(s.store, gate.Options{
+	s.gate, err = gate.New(s.store.Store, gate.Options{
 		Settle: s.store.settle, Unordered: s.store.unordered,
 		MaxWaiting: cfg.Limits.MaxWaiting, MaxWaitingPerKey: cfg.Limits.MaxWaitingPerKey,
 	})

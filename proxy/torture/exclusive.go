@@ -24,7 +24,7 @@ type stint struct {
 // exclusive: rules 3, 7 and 10. When a write arrives, every older write of its
 // key is over: answered in full before; or out of sight for settle, counted
 // from the break, or from the start of the process where nobody was there to
-// count. This is sharper than the order of what is applied: it sees the window,
+// count (of several proxies the others are there). This is sharper than the order of what is applied: it sees the window,
 // not only the accident.
 //
 // When the proxy itself gave a write up is known only from the backend, a
@@ -33,8 +33,10 @@ func exclusive(h []Event, lim Limits) (bad []string) {
 	lanes := map[string]*lane{}
 	var started time.Duration
 	for i, e := range h {
-		if e.Kind == Start {
+		if e.Kind == Start && !lim.Several {
 			started = e.At
+		}
+		if e.Key == "" {
 			continue
 		}
 		l := lanes[e.Key]

@@ -36,9 +36,12 @@ const (
 	Start
 	// Kill: the proxy's process is about to be ended.
 	Kill
+	// Fault: something is about to be done to a proxy, its store or the ways
+	// between them; Event.Name says what.
+	Fault
 )
 
-var kinds = [...]string{"send", "answer", "gone", "arrive", "apply", "respond", "drop", "lost", "start", "kill"}
+var kinds = [...]string{"send", "answer", "gone", "arrive", "apply", "respond", "drop", "lost", "start", "kill", "fault"}
 
 // String is the kind's name in a saved history.
 func (k Kind) String() string {

@@ -11,6 +11,10 @@ type Limits struct {
 	Settle time.Duration
 	// Unsettled are the final statuses that do not prove a write over.
 	Unsettled map[uint16]bool
+	// Several says that several proxies share the store: the start of one tells
+	// nothing of the writes of the others, and a raise that one of them has heard
+	// of overtakes the others a little later.
+	Several bool
 }
 
 // Judge holds one promise against a history. Find is pure, and returns one

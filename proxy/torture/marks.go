@@ -34,8 +34,10 @@ func stale(h []Event, _ Limits) (bad []string) {
 
 // remembered: a token that reached the backend, or was named as the highest in
 // an answer, is on the disk (rules 6 and 8). What is sent with a lower one from
-// then on never arrives and is never called admitted, across kill -9 too.
-func remembered(h []Event, _ Limits) (bad []string) {
+// then on never arrives and is never called admitted, across kill -9 too. Of
+// several proxies one may not have heard of the token that another names, and
+// its holder waits for that; once it has arrived, all have.
+func remembered(h []Event, lim Limits) (bad []string) {
 	highest := map[string]uint64{}
 	floor := map[uint32]uint64{} // what its sender could have known
 	raise := func(key string, token uint64) { highest[key] = max(highest[key], token) }
@@ -52,7 +54,7 @@ func remembered(h []Event, _ Limits) (bad []string) {
 			}
 			raise(e.Key, e.Token)
 		case Answer:
-			if e.Name == staleToken {
+			if e.Name == staleToken && !lim.Several {
 				raise(e.Key, e.Highest)
 			}
 			if e.Token < floor[e.ID] && e.Status != 409 && e.Status != 503 {

@@ -118,6 +118,26 @@ func (p *Proxy) Kill() {
 	p.cmd = nil
 }
 
+// Pause makes the process stand still until Resume (SIGSTOP), as a machine
+// does that hands its processors to others. Kill ends a pause.
+func (p *Proxy) Pause() { p.cmd.Process.Signal(syscall.SIGSTOP) }
+
+// Resume ends a pause.
+func (p *Proxy) Resume() { p.cmd.Process.Signal(syscall.SIGCONT) }
+
+// Run runs the binary with a command that takes the configuration, and returns
+// what it printed.
+func (p *Proxy) Run(args ...string) (string, error) {
+	out, err := exec.Command(p.binary, append(args, "--config", p.config)...).CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("%v: %w\n%s", args, err, out)
+	}
+	return string(out), err
+}
+
+// PID is the process that runs now.
+func (p *Proxy) PID() int { return p.cmd.Process.Pid }
+
 // Terminate sends SIGTERM, and Wait waits for what comes of it.
 func (p *Proxy) Terminate() {
 	p.h.Add(Event{Kind: Kill, Name: "SIGTERM"})

@@ -1,6 +1,7 @@
 package torture
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -17,10 +18,20 @@ type Settings struct {
 	Unsettled []int         // unsettled_statuses
 	BodyLimit string        // max_body_buffer, as in 64KiB
 	Waiting   int           // max_waiting_per_key
+	Key       string        // the key of the one rule; "" is thing:{id}
+	Store     Shared        // of several proxies; the zero Shared is an embedded store
+}
+
+// Shared are the settings of a store that several proxies share.
+type Shared struct {
+	Engine string // as it stands below store, as in etcd: {endpoints: [http://127.0.0.1:2379]}
+	TTL    time.Duration
+	Margin time.Duration
+	Linger time.Duration
 }
 
 // yaml writes the configuration of a proxy that fences every write under
-// /things/{id} with the key thing:{id}.
+// /things/{id}.
 func (s Settings) yaml(listen, admin, store string) string {
 	var b strings.Builder
 	line := func(format string, a ...any) { fmt.Fprintf(&b, format+"\n", a...) }
@@ -37,10 +48,17 @@ func (s Settings) yaml(listen, admin, store string) string {
 		line("  unsettled_statuses: [%s]", strings.Trim(strings.Join(strings.Fields(fmt.Sprint(s.Unsettled)), ", "), "[]"))
 	}
 	line("admin:\n  address: %s", admin)
-	line("store:\n  embedded: {path: %q}", store)
+	if s.Store.Engine == "" {
+		line("store:\n  embedded: {path: %q}", store)
+	} else {
+		line("store:\n  %s", s.Store.Engine)
+		duration("session_ttl", s.Store.TTL)
+		duration("margin", s.Store.Margin)
+		duration("linger", s.Store.Linger)
+	}
 	line("fencing:\n  token: required")
 	duration("drain_timeout", s.Drain)
-	line("rules:\n  - name: things\n    path: /things/{id}\n    key: thing:{id}")
+	line("rules:\n  - name: things\n    path: /things/{id}\n    key: %s", cmp.Or(s.Key, "thing:{id}"))
 	if s.BodyLimit != "" || s.Waiting > 0 {
 		line("limits:")
 		if s.BodyLimit != "" {

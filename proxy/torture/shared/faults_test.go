@@ -1,0 +1,153 @@
+package shared
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// maxPause is how long a proxy is stopped at the most: what the operator has to
+// promise (A7), less what a busy machine adds.
+const maxPause = (linger+margin-settle)/2 - 150*time.Millisecond
+
+// bound is how long any client waits for its answer at the most: for older
+// writes, for the upstream, and for the pauses of its proxy.
+const bound = drain + response + settle + 3*maxPause + 2*time.Second
+
+// disturb does one thing after the other to a proxy. Between two of them it
+// gets the time to do what became due: two pauses with nothing between them
+// are one that is too long.
+func (s *storm) disturb(rng *rand.Rand, m *member) {
+	faults := []struct {
+		name string
+		do   func() error
+	}{
+		{"stopped", func() error { s.pause(rng, m); return nil }},
+		{"killed", func() error { return s.restart(rng, m) }},
+		{"cut off from the store", func() error {
+			m.store.hold(true)
+			s.sleep(rng, 0, ttl)
+			m.store.hold(false)
+			return nil
+		}},
+		{"stopped while cut off from the store", func() error {
+			m.store.hold(true)
+			s.sleep(rng, 0, ttl-margin) // the deadline is about to come, or was
+			s.pause(rng, m)
+			s.sleep(rng, 0, ttl)
+			m.store.hold(false)
+			return nil
+		}},
+		{"thrown out by the store", func() error { m.store.reset(); return nil }},
+		{"cut off from the backend", func() error {
+			m.origin.hold(true)
+			s.sleep(rng, 0, time.Second)
+			m.origin.hold(false)
+			return nil
+		}},
+		{"thrown out by the backend", func() error { m.origin.reset(); return nil }},
+	}
+	start := rng.IntN(len(faults))
+	for i := range s.faults {
+		f := faults[(start+i)%len(faults)]
+		if i >= len(faults) {
+			f = faults[rng.IntN(len(faults))]
+		}
+		s.sleep(rng, 400*time.Millisecond, 1200*time.Millisecond)
+		if s.stopped() {
+			return
+		}
+		s.alone.RLock()
+		s.begin(f.name, m.name)
+		err := f.do()
+		s.alone.RUnlock()
+		if err != nil {
+			s.fail(fmt.Errorf("proxy %s, %s: %w", m.name, f.name, err))
+			return
+		}
+		if i%(len(faults)*len(s.members)) == len(faults)-1 && m == s.members[(i/len(faults)+int(s.seed))%len(s.members)] {
+			s.cutOffAlone(rng, m)
+		}
+	}
+	s.countWaits(m)
+}
+
+// cutOffAlone keeps a proxy away from the store for so long that the others go
+// on without it, and leaves these in peace meanwhile. What it holds, holders at
+// it go on to use for as long as it lets them.
+func (s *storm) cutOffAlone(rng *rand.Rand, m *member) {
+	s.alone.Lock()
+	defer s.alone.Unlock()
+	s.begin("cut off from the store alone", m.name)
+	time.Sleep(time.Second) // for the others to come back, and for it to be given something
+	m.store.hold(true)
+	s.sleep(rng, gone+time.Second, gone+3*time.Second)
+	m.store.hold(false)
+}
+
+// disturbStore ends the store and starts it again, now and then, until the
+// proxies had all of theirs.
+func (s *storm) disturbStore(rng *rand.Rand) {
+	for range max(1, s.faults/4) {
+		s.sleep(rng, 2*time.Second, 5*time.Second)
+		if s.stopped() {
+			return
+		}
+		s.alone.RLock()
+		s.begin("ended", "the store")
+		s.engine.server.Kill()
+		s.sleep(rng, 0, time.Second)
+		err := s.engine.server.Start()
+		s.alone.RUnlock()
+		if err != nil {
+			s.fail(err)
+			return
+		}
+	}
+}
+
+func (s *storm) begin(what, who string) {
+	s.fault("%s is %s", who, what)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.done[what]++
+}
+
+// pause stops a proxy for as long as A7 allows.
+func (s *storm) pause(rng *rand.Rand, m *member) {
+	m.Pause()
+	s.sleep(rng, 0, maxPause)
+	m.Resume()
+}
+
+func (s *storm) restart(rng *rand.Rand, m *member) error {
+	s.countWaits(m)
+	m.Kill()
+	s.sleep(rng, 0, 500*time.Millisecond)
+	err := m.Start()
+	for range 5 { // a start over a store that is not there fails, and is tried again by who supervises it
+		if err == nil {
+			break
+		}
+		s.sleep(rng, 0, time.Second)
+		err = m.Start()
+	}
+	return err
+}
+
+func (s *storm) sleep(rng *rand.Rand, low, high time.Duration) {
+	time.Sleep(low + time.Duration(rng.Int64N(int64(high-low))))
+}
+
+// countWaits reads how often a proxy has waited for another, before it forgets.
+func (s *storm) countWaits(m *member) {
+	_, text := m.ask("/metrics")
+	for line := range strings.Lines(text) {
+		if rest, ok := strings.CutPrefix(line, "fenceproxy_remote_waits_seconds_count "); ok {
+			n, _ := strconv.ParseFloat(strings.TrimSpace(rest), 64)
+			s.waits.Add(int64(n))
+		}
+	}
+}

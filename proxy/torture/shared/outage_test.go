@@ -1,0 +1,98 @@
+package shared
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/fenceproxy/fenceproxy/proxy/torture"
+)
+
+// The store is gone for some seconds, under load. Writes with a token that their
+// proxy holds go on until its deadline; then everything is refused, and nobody
+// is called stale on a guess; when the store is back, so is the service, by
+// itself, and it has forgotten nothing.
+func TestStoreGone(t *testing.T) {
+	everyEngine(t, func(t *testing.T, start func() (engine, error)) {
+		f := newFleet(t, start, 2, torture.Settings{})
+		f.ok(f.members[1], "k0", 4) // lower, and elsewhere
+		for i, m := range f.members {
+			f.ok(m, key(i), 5)
+		}
+		stop := make(chan struct{})
+		var clients sync.WaitGroup
+		var mu sync.Mutex // guards answers
+		var answers []torture.Event
+		for i := range 8 {
+			clients.Go(func() {
+				m, k := f.members[i%2], key(i%2)
+				for token := uint64(5); ; token ^= 1 { // 5, and now and then 4, which is stale
+					select {
+					case <-stop:
+						return
+					default:
+					}
+					w := f.write(k, token)
+					r := f.do(m, w)
+					mu.Lock()
+					answers = append(answers, torture.Event{At: r.At, Token: token, Status: uint16(r.Status), Name: r.Problem.Name()})
+					mu.Unlock()
+					time.Sleep(3 * time.Millisecond)
+				}
+			})
+		}
+		time.Sleep(500 * time.Millisecond)
+		down := f.fault("the store is ended")
+		f.engine.server.Kill()
+		time.Sleep(ttl + 2*time.Second)
+		for _, m := range f.members {
+			if status, text := m.ask("/readyz"); status != 503 {
+				t.Errorf("/readyz of %s without a store: %d, %q", m.name, status, text)
+			}
+		}
+		up := f.fault("the store is started")
+		if err := f.engine.server.Start(); err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range f.members {
+			f.ready(m)
+		}
+		f.eventually(gone, "the service is resumed", func() bool {
+			mu.Lock()
+			defer mu.Unlock()
+			n := 0
+			for _, a := range answers[max(0, len(answers)-100):] {
+				if a.Status == 200 && a.At > up {
+					n++
+				}
+			}
+			return n >= 20
+		})
+		close(stop)
+		clients.Wait()
+		var on, refused, wrong, resumed int
+		for _, a := range answers {
+			switch {
+			case a.Token == 4 && a.Status == 200:
+				t.Errorf("token 4 was let in at %v", a.At)
+			case a.Status == 200 && a.At > down+100*time.Millisecond && a.At < up:
+				on++
+				if a.At > down+ttl {
+					t.Errorf("a write was let in %v after the store was gone", a.At-down)
+				}
+			case a.Status == 503 && a.Name == storeUnavailable && a.At < up:
+				refused++
+			case a.Status == 200 && a.At > up:
+				resumed++
+			case a.Token == 5 && a.Status != 200 && a.Name != storeUnavailable && a.Name != outcomeUnknown:
+				wrong++
+				t.Logf("at %v: %d %q", a.At, a.Status, a.Name)
+			}
+		}
+		t.Logf("without the store %d writes went on, %d were refused; with it again %d", on, refused, resumed)
+		if on < 20 || refused < 20 || resumed < 20 || wrong > 0 {
+			t.Errorf("and %d had another answer", wrong)
+		}
+		f.judge()
+	})
+}

@@ -1,0 +1,157 @@
+package shared
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fenceproxy/fenceproxy/proxy/torture"
+)
+
+const (
+	staleToken       = "stale-token"
+	storeUnavailable = "store-unavailable"
+	outcomeUnknown   = "outcome-unknown"
+)
+
+// everyEngine runs a test over each of them, at the same time: nearly all of it
+// is waiting.
+func everyEngine(t *testing.T, test func(t *testing.T, start func() (engine, error))) {
+	for _, e := range engines {
+		t.Run(e.name, func(t *testing.T) {
+			t.Parallel()
+			test(t, e.start)
+		})
+	}
+}
+
+// upload is a write whose client stalls behind more than the proxy reads ahead.
+func upload(w torture.Write) torture.Write {
+	w.Body, w.StallAfter, w.Stall = 64<<10, 32<<10, -1
+	return w
+}
+
+// X1: A is cut off from the store alone, with a write in flight. At its deadline
+// it cuts that one, refuses what comes, and says that it is not ready; B waits
+// for it until linger is over, and A comes back by itself.
+func TestStoryX1(t *testing.T) {
+	everyEngine(t, func(t *testing.T, start func() (engine, error)) {
+		f := newFleet(t, start, 2, torture.Settings{})
+		a, b := f.members[0], f.members[1]
+		w1 := f.held("k", 1)
+		r1 := f.goes(a, w1)
+		f.arrives(w1, 5*time.Second)
+		cut := f.fault("A is cut off from the store")
+		a.store.hold(true)
+		f.ok(a, "k", 1) // an equal token needs no store, up to the deadline
+		w2 := f.write("k", 2)
+		r2 := f.goes(b, w2)
+		f.eventually(ttl+time.Second, "w1 is cut", func() bool { return f.when(torture.Lost, w1) > 0 })
+		lost := f.when(torture.Lost, w1)
+		if after := lost - cut; after < (ttl-margin)/2 || after > ttl {
+			t.Errorf("w1 was cut %v after A had been cut off, want about %v", after, ttl-margin)
+		}
+		f.wants(f.get(r1), 502, outcomeUnknown, "unknown")
+		f.wants(f.do(a, f.write("k", 1)), 503, storeUnavailable, "no")
+		f.wants(f.do(a, f.write("other", 1)), 503, storeUnavailable, "no")
+		if status, text := a.ask("/readyz"); status != 503 || !strings.Contains(text, "session") {
+			t.Errorf("/readyz of A: %d, %q", status, text)
+		}
+		if at := f.arrives(w2, gone+ttl); at < lost+settle {
+			t.Errorf("w2 arrived %v after w1 was cut, want %v at least", at-lost, settle)
+		}
+		f.wants(f.get(r2), 200, "", "yes")
+		f.fault("A and the store see each other again")
+		a.store.hold(false)
+		f.ready(a)
+		f.wants(f.do(a, f.write("k", 1)), 409, staleToken, "no")
+		f.ok(a, "k", 3)
+		f.ok(b, "k", 4)
+		f.judge()
+	})
+}
+
+// X2: A is stopped (SIGSTOP) past its deadline, with one write in flight and one
+// that it has not sent. The one is cut when A wakes up, the other is never sent;
+// B has waited for both.
+func TestStoryX2(t *testing.T) {
+	everyEngine(t, func(t *testing.T, start func() (engine, error)) {
+		const long = 9 * time.Second // of linger: the pause is within A7, and longer than the session
+		f := newFleet(t, start, 2, torture.Settings{Store: torture.Shared{Linger: long}})
+		a, b := f.members[0], f.members[1]
+		w1 := f.held("k", 1)
+		r1 := f.goes(a, w1)
+		f.arrives(w1, 5*time.Second)
+		// Its client sends the rest once A stands still.
+		unsent := f.write("k", 1)
+		unsent.Body, unsent.StallAfter, unsent.Stall = 200, 100, 500*time.Millisecond
+		ru := f.goes(a, unsent)
+		time.Sleep(200 * time.Millisecond)
+		f.fault("A is stopped")
+		a.Pause()
+		w2 := f.write("k", 2)
+		r2 := f.goes(b, w2)
+		time.Sleep((long+margin-settle)/2 - 100*time.Millisecond)
+		f.fault("A goes on")
+		a.Resume()
+		f.wants(f.get(ru), 503, storeUnavailable, "no")
+		if r := f.get(r1); r.Problem.Name() != outcomeUnknown {
+			t.Errorf("w1: status %d, %q, want %s", r.Status, r.Problem.Name(), outcomeUnknown)
+		}
+		at := f.arrives(w2, gone+long)
+		if lost := f.when(torture.Lost, w1); lost == 0 || at < lost+settle-20*time.Millisecond {
+			t.Errorf("w2 arrived at %v, and w1 was cut at %v: want settle, %v, between them", at, lost, settle)
+		}
+		f.wants(f.get(r2), 200, "", "yes")
+		f.ready(a)
+		f.wants(f.do(a, f.write("k", 1)), 409, staleToken, "no")
+		f.ok(a, "k", 2)
+		f.judge()
+	})
+}
+
+// A raise at B overtakes an upload at A that is not wholly sent: it is cut, its
+// client is told, and B waits for settle.
+func TestRaiseCutsUploadElsewhere(t *testing.T) {
+	everyEngine(t, func(t *testing.T, start func() (engine, error)) {
+		f := newFleet(t, start, 2, torture.Settings{BodyLimit: "8KiB"})
+		a, b := f.members[0], f.members[1]
+		w1 := upload(f.write("k", 1))
+		r1 := f.goes(a, w1)
+		f.arrives(w1, 5*time.Second)
+		w2 := f.write("k", 2)
+		begun := f.h.Now()
+		r2 := f.goes(b, w2)
+		r := f.get(r1)
+		f.wants(r, 409, staleToken, "unknown")
+		if got := r.Header.Get("Fencing-Result"); got != "rejected;reason=stale-token" {
+			t.Errorf("Fencing-Result: %q", got)
+		}
+		if r.At-begun > 2*time.Second {
+			t.Errorf("w1 was told %v after the raise", r.At-begun)
+		}
+		f.wants(f.get(r2), 200, "", "yes")
+		lost := f.when(torture.Lost, w1)
+		if at := f.when(torture.Arrive, w2); lost == 0 || at < lost+settle-20*time.Millisecond || at > lost+2*settle {
+			t.Errorf("w2 arrived at %v, w1 was cut at %v: want settle, %v, between them", at, lost, settle)
+		}
+		f.judge()
+	})
+}
+
+// Proxies with different rules would make different keys of one resource: the
+// second one is refused, and says which rule it is.
+func TestDifferentRulesAreRefused(t *testing.T) {
+	everyEngine(t, func(t *testing.T, start func() (engine, error)) {
+		f := newFleet(t, start, 1, torture.Settings{})
+		f.ok(f.members[0], "k", 1)
+		other := f.newMember("B", torture.Settings{Settle: settle, Key: "object:{id}",
+			Store: torture.Shared{TTL: ttl, Margin: margin, Linger: linger}})
+		err := other.Start()
+		if err == nil || !strings.Contains(err.Error(), "exit status 2") || !strings.Contains(err.Error(), "things") {
+			t.Errorf("a start with another key gave %v, want exit status 2 and the rule's name", err)
+		}
+		f.ok(f.members[0], "k", 2)
+		f.judge()
+	})
+}
