@@ -85,11 +85,11 @@ func single(b *testing.B, start func() (engine, error)) *torture.Proxy {
 
 // puts sends PUTs of 256 bytes over some connections, for as long as next gives
 // keys and tokens, and returns how many were done and how long they took.
-func puts(b *testing.B, p *torture.Proxy, connections int, next func() (key string, token int64, ok bool)) (int64, time.Duration) {
+func puts(b *testing.B, p *torture.Proxy, connections int, next func(connection int) (key string, token int64, ok bool)) (int64, time.Duration) {
 	var wg sync.WaitGroup
 	var done atomic.Int64
 	begun := time.Now()
-	for range connections {
+	for i := range connections {
 		wg.Go(func() {
 			c, err := net.Dial("tcp", p.Addr)
 			if err != nil {
@@ -101,7 +101,7 @@ func puts(b *testing.B, p *torture.Proxy, connections int, next func() (key stri
 			body := bytes.Repeat([]byte{'b'}, 256)
 			var out []byte
 			for {
-				key, token, ok := next()
+				key, token, ok := next(i)
 				if !ok {
 					return
 				}
@@ -176,9 +176,8 @@ func BenchmarkRaises(b *testing.B) {
 				acquires, waited := ops(b, p, "acquire")
 				deletes, _ := ops(b, p, "delete")
 				end := time.Now().Add(3 * time.Second)
-				done, took := puts(b, p, connections, func() (string, int64, bool) {
-					i := n.Add(1)
-					return key(int(i) % connections), i, time.Now().Before(end)
+				done, took := puts(b, p, connections, func(connection int) (string, int64, bool) {
+					return key(connection), n.Add(1), time.Now().Before(end)
 				})
 				name := func(what string) string { return fmt.Sprintf("%s/%d", what, connections) }
 				b.ReportMetric(float64(done)/took.Seconds(), name("raises-per-s"))
@@ -219,7 +218,7 @@ func BenchmarkGrants(b *testing.B) {
 			b.ReportMetric(rss(), "MB-before")
 			b.ReportMetric(keepalive(), "ms-keepalive-before")
 			var n atomic.Int64
-			_, took := puts(b, p, 64, func() (string, int64, bool) {
+			_, took := puts(b, p, 64, func(int) (string, int64, bool) {
 				i := n.Add(1)
 				return fmt.Sprintf("account:%012d", i), 1, i <= grants
 			})
@@ -250,7 +249,7 @@ func BenchmarkEqualTokens(b *testing.B) {
 		which := (i + i/2) % 2 // each of them first, in turns
 		p, end, n := proxies[which], time.Now().Add(round), atomic.Int64{}
 		before := cpu(b, p.PID())
-		done, d := puts(b, p, 32, func() (string, int64, bool) {
+		done, d := puts(b, p, 32, func(int) (string, int64, bool) {
 			return key(int(n.Add(1) % keys)), 7, time.Now().Before(end)
 		})
 		if i < 2 { // the raises, and what comes to life

@@ -155,3 +155,22 @@ func TestDifferentRulesAreRefused(t *testing.T) {
 		f.judge()
 	})
 }
+
+// A token that a proxy holds costs no round trip, and its writes are no raises
+// (R4).
+func TestHeldTokenAsksNobody(t *testing.T) {
+	everyEngine(t, func(t *testing.T, start func() (engine, error)) {
+		f := newFleet(t, start, 1, torture.Settings{})
+		m := f.members[0]
+		for range 20 {
+			f.ok(m, "k", 1)
+		}
+		_, text := m.ask("/metrics")
+		for _, line := range []string{`fenceproxy_raises_total{rule="things"} 1`, `fenceproxy_store_seconds_count{op="acquire"} 1`} {
+			if !strings.Contains(text, line+"\n") {
+				t.Errorf("after 20 writes with one token the metrics have no line %s", line)
+			}
+		}
+		f.judge()
+	})
+}
