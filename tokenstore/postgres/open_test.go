@@ -3,11 +3,17 @@ package postgres
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/fenceproxy/fenceproxy/tokenstore"
 )
@@ -121,6 +127,24 @@ func TestWarnings(t *testing.T) {
 	for _, want := range []string{"fsync", "synchronous_commit"} {
 		if logs.FilterMessageSnippet(want).Len() != 1 {
 			t.Errorf("nothing was said of %s: %v", want, logs.All())
+		}
+	}
+}
+
+// A server that is just stopping says nothing of the tables: nobody is told to
+// take others.
+func TestPassing(t *testing.T) {
+	for err, want := range map[error]bool{
+		&pgconn.PgError{Code: "57P01"}: true,  // stopped by the administrator
+		&pgconn.PgError{Code: "57P03"}: true,  // starting up
+		&pgconn.PgError{Code: "42703"}: false, // no such column
+		&pgconn.PgError{Code: "42501"}: false, // no right
+		io.ErrUnexpectedEOF:            true,
+		pgx.ErrNoRows:                  false,
+		&net.OpError{Op: "read"}:       true,
+	} {
+		if got := passing(fmt.Errorf("in find: %w", err)); got != want {
+			t.Errorf("%v: %v, want %v", err, got, want)
 		}
 	}
 }

@@ -5,9 +5,12 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/fenceproxy/fenceproxy/tokenstore"
 )
@@ -116,6 +119,19 @@ func Init(ctx context.Context, o Options) error {
 	return err
 }
 
+// passing reports whether an error is the server's or the connection's trouble,
+// and says nothing of the tables: a server that is just stopping, a connection
+// that ended. What the statement itself does wrong is of class 42 (no such
+// column, no right to read it).
+func passing(err error) bool {
+	var refused *pgconn.PgError
+	if errors.As(err, &refused) {
+		return !strings.HasPrefix(refused.Code, "42")
+	}
+	var network net.Error
+	return errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || pgconn.Timeout(err) || errors.Is(err, context.Canceled)
+}
+
 // querier is a connection or a transaction.
 type querier interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
@@ -135,6 +151,9 @@ func find(ctx context.Context, q querier, o Options) (names, error) {
 	}
 	var version int
 	if err := q.QueryRow(ctx, n.sql("SELECT format FROM {about}")).Scan(&version); err != nil {
+		if passing(err) {
+			return n, unreachable(err)
+		}
 		return n, fmt.Errorf("%w: the table %sabout cannot be read: %w; take another store.postgres.table_prefix if it is not fenceproxy's", tokenstore.ErrForeign, n.prefix, err)
 	}
 	if version != format {
