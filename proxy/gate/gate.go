@@ -5,7 +5,7 @@
 //
 // The comments name the protocol's rules by their numbers and its stories by
 // their letters. What is decided is in state.go, pure; the waiting is in
-// enter.go; one admitted write is a Ticket. The gate knows no HTTP and the
+// enter.go and queue.go; one admitted write is a Ticket. The gate knows no HTTP and the
 // store knows no writes.
 package gate
 

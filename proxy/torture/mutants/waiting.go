@@ -3,6 +3,7 @@ package main
 const (
 	gateFile  = "proxy/gate/gate.go"
 	enterFile = "proxy/gate/enter.go"
+	queueFile = "proxy/gate/queue.go"
 	raiseFile = "proxy/gate/raise.go"
 	tableFile = "proxy/gate/table.go"
 )
@@ -70,7 +71,7 @@ func waiting() []mutant {
 			tableFile, "func (e *entry) retires() bool { return e.refs == 0 && !e.doubt }", "func (e *entry) retires() bool { return e.refs == 0 }",
 			gatePkg, "TestLateClear"),
 		one("raise-kept-out", "5: the waiting writes of an old holder keep a raise out",
-			enterFile, "len(c.entry.waiters)-c.entry.lookers >= limit && !(c.entry.hasHigh && c.entry.high.Less(c.Token))", "len(c.entry.waiters) >= limit",
+			queueFile, "len(c.entry.waiters)-c.entry.lookers >= limit && !(c.entry.hasHigh && c.entry.high.Less(c.Token))", "len(c.entry.waiters) >= limit",
 			gatePkg, "TestOverloadLetsRaisesIn"),
 	}
 }
