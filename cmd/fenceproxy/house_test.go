@@ -42,8 +42,9 @@ var mayImport = []struct {
 	{"tokenstore", nil, "tokenstore → standard library"},
 	{"tokenstore/storetest", []string{"tokenstore"}, "tokenstore/X → tokenstore"},
 	{"tokenstore/memory", []string{"tokenstore"}, "tokenstore/X → tokenstore"},
-	{"tokenstore/embedded", []string{"tokenstore"}, "tokenstore/X → tokenstore"},
-	{"tokenstore/session", []string{"tokenstore"}, "tokenstore/X → tokenstore"},
+	{"tokenstore/dump", []string{"tokenstore"}, "tokenstore/X → tokenstore"},
+	{"tokenstore/embedded", []string{"tokenstore", "tokenstore/dump"}, "tokenstore/X → tokenstore (and the form in which it is moved)"},
+	{"tokenstore/session", []string{"tokenstore", "tokenstore/dump"}, "tokenstore/X → tokenstore (and the form in which it is moved)"},
 	{"tokenstore/session/sessiontest", []string{"tokenstore", "tokenstore/session"}, "the suite of the shared stores' engines"},
 	{"tokenstore/etcd", []string{"tokenstore", "tokenstore/session"}, "the shared stores also → session"},
 	{"tokenstore/etcd/etcdtest", nil, "etcdtest starts a server and knows no store"},
@@ -66,6 +67,7 @@ var testsMayImport = []struct {
 	{"proxy/torture/suites", []string{"proxy/torture"}, "the binary is built and started by its helpers"},
 	{"proxy/torture/shared", []string{"proxy/torture", "tokenstore/etcd/etcdtest", "tokenstore/postgres/postgrestest"}, "the binary and real engines are started by their helpers"},
 	{"cmd/...", []string{"proxy/torture"}, "the binary is built and started by its helpers"},
+	{"cmd/fenceproxy", []string{"tokenstore/etcd/etcdtest", "tokenstore/postgres/postgrestest"}, "a store is moved to real engines"},
 }
 
 // listed is what go list tells of a package.

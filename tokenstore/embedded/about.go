@@ -174,21 +174,32 @@ func beginUnordered(about *bolt.Bucket, now bool) (unordered bool, err error) {
 // beginSettle notes the longest settle time before a write can be lost from
 // sight under it, and returns the longest since the last clean stop.
 func beginSettle(about *bolt.Bucket, now time.Duration) (time.Duration, error) {
+	before, err := readSettle(about)
+	if err != nil {
+		return 0, err
+	}
+	now = max(now, before)
+	return now, putSealed(about, settleKey, binary.BigEndian.AppendUint64(nil, uint64(now)))
+}
+
+// readSettle returns the longest settle time since the last clean stop, 0
+// where none is noted.
+func readSettle(about *bolt.Bucket) (time.Duration, error) {
 	b, err := getSealed(about, settleKey)
 	if err != nil || b != nil && len(b) != 8 {
 		return 0, fmt.Errorf("the entry %q: %w", settleKey, errors.Join(errSeal, err))
 	}
-	if b != nil {
-		now = max(now, time.Duration(binary.BigEndian.Uint64(b)))
+	if b == nil {
+		return 0, nil
 	}
-	return now, putSealed(about, settleKey, binary.BigEndian.AppendUint64(nil, uint64(now)))
+	return time.Duration(binary.BigEndian.Uint64(b)), nil
 }
 
 // raiseEpochs remembers the highest epoch of every rule, and refuses a lower
 // one than a rule has had.
 func raiseEpochs(about *bolt.Bucket, now map[string]uint64) error {
 	for _, name := range slices.Sorted(maps.Keys(now)) {
-		key := []byte("epoch " + name)
+		key := epochKey(name)
 		old, err := getSealed(about, key)
 		if err != nil || old != nil && len(old) != 8 {
 			return errors.Join(fmt.Errorf("the epoch of rule %s: %w", name, errSeal), err)
@@ -208,6 +219,8 @@ func raiseEpochs(about *bolt.Bucket, now map[string]uint64) error {
 	}
 	return nil
 }
+
+func epochKey(name string) []byte { return []byte("epoch " + name) }
 
 // endLife does in one transaction what a clean stop changes (rule 12).
 func endLife(tx *bolt.Tx) error {

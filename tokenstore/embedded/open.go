@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/fenceproxy/fenceproxy/tokenstore"
+	"github.com/fenceproxy/fenceproxy/tokenstore/dump"
 )
 
 // Options say how a store is opened.
@@ -41,7 +42,8 @@ type Options struct {
 	// Logger takes the warnings; nil drops them.
 	Logger *zap.Logger
 
-	tuning tuning // zero for the defaults
+	moved  *dump.Header // of a dump that is imported, else nil
+	tuning tuning       // zero for the defaults
 	hooks  hooks
 }
 
@@ -197,6 +199,9 @@ func (s *Store) begin(o Options) error {
 		}
 		if err == nil {
 			err = raiseEpochs(tx.Bucket(aboutBucket), o.Epochs)
+		}
+		if err == nil && o.moved != nil {
+			err = beginImport(tx, *o.moved, len(r.records) > 0)
 		}
 		if err != nil {
 			return err

@@ -3,7 +3,6 @@ package embedded
 import (
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 
 	bolt "go.etcd.io/bbolt"
@@ -46,38 +45,15 @@ func (r *Report) add(format string, args ...any) {
 // opened is in the Report.
 func Verify(path string) (Report, error) {
 	var r Report
-	file := filepath.Join(path, storeFile)
-	missing, err := isMissing(file)
-	if err != nil || missing {
-		return r, errors.Join(err, missingError(path, missing))
-	}
-	lockFile, err := lock(path)
-	if err != nil {
-		return r, err
-	}
-	defer func() { _ = lockFile.Close() }()
-	f, err := os.Open(file)
-	if err != nil {
-		return r, err
-	}
-	defer func() { _ = f.Close() }()
-	if err := checkFile(f); err != nil {
-		return r, err
-	}
-	h, err := readHeaders(f)
-	if err != nil {
-		return r, err
-	}
-	if err := walkPages(f, h); err != nil {
-		// bbolt would follow the same reference.
-		r.add("structure: %v", err)
+	db, release, err := openIdle(path)
+	if errors.Is(err, errStructure) {
+		r.add("%v", err)
 		return r, nil
 	}
-	db, err := openBolt(file, os.O_RDONLY, bolt.Options{ReadOnly: true})
 	if err != nil {
 		return r, err
 	}
-	defer func() { _ = guard(db.Close) }()
+	defer release()
 	var logs error // a log that Open would not take
 	err = guard(func() error {
 		return db.View(func(tx *bolt.Tx) error {
@@ -89,7 +65,7 @@ func Verify(path string) (Report, error) {
 		})
 	})
 	if errors.Is(err, tokenstore.ErrForeign) {
-		return r, explain(file, err)
+		return r, explain(filepath.Join(path, storeFile), err)
 	}
 	if err != nil {
 		r.add("%v", err)

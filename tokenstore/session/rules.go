@@ -88,11 +88,9 @@ func (s *Store) remember(ctx context.Context) (before []byte, changed []string, 
 
 // decide is the pure part of remember.
 func (s *Store) decide(old []byte) (next []byte, changed []string, err error) {
-	var a about
-	if old != nil {
-		if err := json.Unmarshal(old, &a); err != nil {
-			return nil, nil, fmt.Errorf("what the store remembers of the rules cannot be read: %w", err)
-		}
+	a, err := readAbout(old)
+	if err != nil {
+		return nil, nil, err
 	}
 	changed = a.Rules.Changed(s.opts.Rules)
 	refused := slices.DeleteFunc(slices.Clone(changed), func(name string) bool { return slices.Contains(s.opts.AcceptChanged, name) })
