@@ -251,3 +251,20 @@ func TestSharedHeld(t *testing.T) {
 		w2b.answer()
 	})
 }
+
+// A raise at another proxy is told to the writes in flight here at once, though
+// nobody here waits for them.
+func TestSharedRaiseCutsAtOnce(t *testing.T) {
+	inSharedTime(t, func(r *rig, last func() *lease) {
+		w1 := r.start("w1", 1)
+		close(last().drained)
+		synctest.Wait()
+		w1.mustBeSent()
+		r.disk.raised <- tokenstore.Mark{Key: "k", Token: tok(2)}
+		synctest.Wait()
+		if !w1.overtaken() {
+			t.Error("w1 goes on, and the other proxy waits for its client")
+		}
+		w1.answer()
+	})
+}

@@ -52,7 +52,7 @@ func waiting() []mutant {
 			gatePkg, "TestStoryL"),
 		one("L-gate", "7: an older write in flight is not told of a raise",
 			raiseFile, "\t\t\tc.ticket.pass()\n", "",
-			gatePkg, "TestStoryL"),
+			gatePkg, "TestSharedRaiseCutsAtOnce"),
 		one("evicted", "10: the table evicts entries that are in use",
 			tableFile, "\t\ts.active[key] = e\n",
 			"\t\ts.active[key] = e\n\t\tout := s.resting[s.turn]\n\t\ts.resting[s.turn], e.rests = e, true\n\t\ts.turn = (s.turn + 1) % restingKeys\n\t\tif out != nil {\n\t\t\ts.retire(out)\n\t\t}\n",
