@@ -49,9 +49,6 @@ func sharedStore() []mutant {
 		one("X8", "R2: raise and entry are two steps",
 			engineFile, "\t\te.records[w.Key] = next[i]\n", "\t\te.records[w.Key] = next[i]\n\t\te.mu.Unlock()\n\t\ttime.Sleep(10 * time.Millisecond / time.Duration(w.Token.Major+1))\n\t\te.mu.Lock()\n",
 			sessionPkg, "TestStoryX8"),
-		one("X8-suite", "R2: raise and entry are two steps, as an adapter's suite sees it",
-			engineFile, "\t\te.records[w.Key] = next[i]\n", "\t\te.records[w.Key] = next[i]\n\t\te.mu.Unlock()\n\t\ttime.Sleep(10 * time.Millisecond / time.Duration(w.Token.Major+1))\n\t\te.mu.Lock()\n",
-			sessionPkg, "TestEngine/raise and entry are one step (X8)"),
 		{name: "X9", rule: "R4: a grant is used while its entry is being deleted", edits: []edit{
 			{holdFile, "h.phase <= live", "h.phase <= over"},
 			{grantFile, "case p == live:", "case p >= live:"},
