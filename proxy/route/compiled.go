@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"regexp"
 	"slices"
 )
 
@@ -14,8 +15,9 @@ type compiled struct {
 	patterns []*pattern // nil where a pattern is bad
 	methods  methods
 	keys     []template
-	body     source // how its templates read the body: fromJSON, fromForm, fromXML, or fromLiteral for not at all
-	reading  int    // of its policy, in Table.readings
+	forms    []*regexp.Regexp // what the keys look like
+	body     source           // how its templates read the body: fromJSON, fromForm, fromXML, or fromLiteral for not at all
+	reading  int              // of its policy, in Table.readings
 }
 
 func compile(i int, rule Rule, errs *Errors) *compiled {
@@ -62,6 +64,7 @@ func (c *compiled) readKeys(errs *Errors) {
 			continue
 		}
 		c.keys[k] = t
+		c.forms = append(c.forms, t.form())
 		for _, p := range c.patterns {
 			if p != nil {
 				_, err := t.bind(p)

@@ -18,6 +18,8 @@ var errClosed = errors.New("it is closed")
 type Store struct {
 	mu      sync.RWMutex // guards what follows
 	records map[tokenstore.Key]tokenstore.Record
+	leases  map[tokenstore.Key]tokenstore.Lease
+	granted uint64 // the Major of the last lease's token
 	closed  bool
 }
 
@@ -25,7 +27,7 @@ var _ tokenstore.Store = (*Store)(nil)
 
 // New returns an empty store.
 func New() *Store {
-	return &Store{records: map[tokenstore.Key]tokenstore.Record{}}
+	return &Store{records: map[tokenstore.Key]tokenstore.Record{}, leases: map[tokenstore.Key]tokenstore.Lease{}}
 }
 
 // Load implements tokenstore.Store.
@@ -99,6 +101,6 @@ func (s *Store) Close(bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
-	s.records = nil
+	s.records, s.leases = nil, nil
 	return nil
 }
