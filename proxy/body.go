@@ -56,7 +56,7 @@ func (x *exchange) readAhead() error {
 		x.passBody()
 		return nil
 	}
-	size := x.h.MaxBodyBuffer
+	size := x.book.MaxBodyBuffer
 	if n := x.body.length; n >= 0 && n < size {
 		size = n
 	}
@@ -92,7 +92,7 @@ var errBodyTooLarge = errors.New("the body names the resource, and is larger tha
 
 // readWhole reads the body of a request whose key is in it.
 func (x *exchange) readWhole() ([]byte, error) {
-	if x.r.ContentLength > x.h.MaxBodyBuffer {
+	if x.r.ContentLength > x.book.MaxBodyBuffer {
 		return nil, errBodyTooLarge // nothing of it has been read
 	}
 	if err := x.readAhead(); err != nil {
@@ -161,7 +161,7 @@ func brokenBody(err error) error {
 
 // reserve takes n bytes of what all bodies together may use.
 func (x *exchange) reserve(n int64) bool {
-	if x.h.buffered.Add(n) > x.h.MaxBuffered {
+	if x.h.buffered.Add(n) > x.book.MaxBuffered {
 		x.h.buffered.Add(-n)
 		return false
 	}

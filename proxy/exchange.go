@@ -22,6 +22,8 @@ type exchange struct {
 	r     *http.Request
 	start time.Time
 
+	book    *book // the rules by which it came in
+	out     bool  // it counts there no more
 	rule    *Rule // nil where none covers the request
 	fenced  bool  // the fence decides about it
 	upgrade bool  // it is the handshake of a websocket
@@ -41,6 +43,7 @@ type exchange struct {
 	client   client // who reads the answer
 	request  upstream.Request
 	sent     time.Time // when the upstream's turn began
+	away     bool      // it was sent with no fence touching it, and is not known to be over
 
 	decision string // what became of it, for the metrics and the log
 	status   int    // of the answer; 0 when there was none
@@ -70,13 +73,16 @@ var errNotCovered = errors.New("no rule covers this write: add one, name its met
 func (x *exchange) choose(m route.Match) error {
 	x.upgrade = m.Upgrade
 	if m.Rule >= 0 {
-		x.rule = &x.h.Rules[m.Rule]
+		x.rule = &x.book.Rules[m.Rule]
 	}
 	switch {
 	case x.rule != nil:
 		x.fenced = x.rule.Fenced
-	case m.Write && !x.h.ForwardUnmatched:
+	case m.Write && !x.book.ForwardUnmatched:
 		return errNotCovered
+	}
+	if !m.Write && (x.rule == nil || m.Read) {
+		x.leaveBook(false) // it may stream for days, and writes nothing
 	}
 	return nil
 }
@@ -95,6 +101,7 @@ func (x *exchange) finish() {
 		defer x.h.tunnels.Done()
 	}
 	x.release()
+	x.leaveBook(x.lost != "" || !x.holds && x.away)
 	x.h.Metrics.count(x)
 	level := zapcore.DebugLevel
 	switch {
@@ -103,7 +110,7 @@ func (x *exchange) finish() {
 	case x.lost != "":
 		level = zapcore.WarnLevel // its key is held up until the settle time is over
 	case x.decision == decisionLeft:
-	case x.cause != nil || x.seen.refusal != nil || x.seen.waits || x.h.AccessLog:
+	case x.cause != nil || x.seen.refusal != nil || x.seen.waits || x.book.AccessLog:
 		level = zapcore.InfoLevel
 	}
 	entry := x.h.Log.Check(level, "request")

@@ -29,8 +29,9 @@ import (
 
 // service is a running proxy.
 type service struct {
-	cfg     *config.Config
+	cfg     *config.Config // as it was started; a reload's is in reloader
 	log     *zap.Logger
+	reload  *reloader
 	store   openStore
 	gate    *gate.Gate
 	handler *proxy.Handler // of data
@@ -40,13 +41,15 @@ type service struct {
 }
 
 // run serves until a signal comes, the store fails, or a listener breaks.
-func run(cfg *config.Config, p planned, log *zap.Logger, signals <-chan os.Signal) error {
+func run(src source, cfg *config.Config, p planned, signals <-chan os.Signal) error {
+	log, level := newLog(cfg.Log)
 	defer func() { _ = log.Sync() }()
 	defer runtime.KeepAlive(newBallast())
-	s, err := start(cfg, p, log)
+	s, err := start(src, cfg, p, log, level)
 	if err != nil {
 		return err
 	}
+	defer s.reload.stop()
 	select {
 	case err := <-s.failed:
 		s.end()
@@ -65,7 +68,7 @@ func run(cfg *config.Config, p planned, log *zap.Logger, signals <-chan os.Signa
 // start opens the listeners, then the store, and begins to serve. The store
 // comes second: opening it takes its clean-stop marker away, and an address
 // that is in use must not cost the next start a quarantine.
-func start(cfg *config.Config, p planned, log *zap.Logger) (_ *service, err error) {
+func start(src source, cfg *config.Config, p planned, log *zap.Logger, level zap.AtomicLevel) (_ *service, err error) {
 	s := &service{cfg: cfg, log: log, failed: make(chan error, 2)}
 	data, err := listen.Listen(listen.Options{Address: cfg.Listen.Address, SocketMode: os.FileMode(cfg.Listen.SocketMode), TLS: p.certificates, Log: log})
 	if err != nil {
@@ -84,15 +87,13 @@ func start(cfg *config.Config, p planned, log *zap.Logger) (_ *service, err erro
 	if s.store, err = open(context.Background(), cfg, p, newStoreFigures(registry), log); err != nil {
 		return nil, err
 	}
-	s.gate, err = gate.New(s.store.Store, gate.Options{
-		Settle: s.store.settle, Unordered: s.store.unordered,
-		MaxWaiting: cfg.Limits.MaxWaiting, MaxWaitingPerKey: cfg.Limits.MaxWaitingPerKey,
-	})
+	s.gate, err = gate.New(s.store.Store, gateOptions(cfg, s.store.settle, s.store.unordered))
 	if err != nil {
 		return nil, &exitError{exitFailed, err}
 	}
 	s.register(registry)
 	s.handler = s.newHandler(p, registry)
+	s.reload = newReloader(src, s, p, level, registry)
 	s.data = proxy.NewServer(s.handler, proxy.ServerOptions{
 		HeaderTimeout: cfg.Listen.HeaderTimeout, IdleTimeout: cfg.Listen.IdleTimeout, MaxHeader: int(cfg.Limits.MaxHeader),
 	})
@@ -114,6 +115,7 @@ func start(cfg *config.Config, p planned, log *zap.Logger) (_ *service, err erro
 			zap.Duration("settle", settle), zap.Time("until", time.Now().Add(settle)))
 	}
 	log.Info("ready", ready...)
+	s.reload.start()
 	s.tell(daemon.SdNotifyReady)
 	return s, nil
 }
@@ -162,20 +164,30 @@ func (s *service) close() {
 }
 
 func (s *service) newHandler(p planned, reg prometheus.Registerer) *proxy.Handler {
-	for i := range p.rules {
-		p.rules[i].Suspect = slices.Contains(s.store.changed, p.rules[i].Name)
-	}
 	return proxy.NewHandler(proxy.Options{
-		Table: p.table, Rules: p.rules, Gate: s.gate, Upstream: p.upstream,
-		ForwardUnmatched: s.cfg.UnmatchedWrites == config.Forward, ResponseTimeout: s.cfg.Upstream.ResponseTimeout,
-		MaxBodyBuffer: int64(s.cfg.Limits.MaxBodyBuffer), MaxBuffered: int64(s.cfg.Limits.MaxBuffered),
-		BodyTimeout: s.cfg.Listen.HeaderTimeout,
-		Metrics:     proxy.NewMetrics(reg, s.gate), Log: s.log, AccessLog: s.cfg.Log.Access,
+		Rulebook: s.rulebook(s.cfg, p), Gate: s.gate, BodyTimeout: s.cfg.Listen.HeaderTimeout,
+		Metrics: proxy.NewMetrics(reg, s.gate), Log: s.log,
 	})
 }
 
+// rulebook is what a reload replaces of the handler.
+func (s *service) rulebook(cfg *config.Config, p planned) proxy.Rulebook {
+	for i := range p.rules {
+		p.rules[i].Suspect = slices.Contains(s.store.changed, p.rules[i].Name)
+	}
+	return rulebook(cfg, p)
+}
+
+func rulebook(cfg *config.Config, p planned) proxy.Rulebook {
+	return proxy.Rulebook{
+		Table: p.table, Rules: p.rules, Upstream: p.upstream,
+		ForwardUnmatched: cfg.UnmatchedWrites == config.Forward, ResponseTimeout: cfg.Upstream.ResponseTimeout, Settle: cfg.Upstream.Settle,
+		MaxBodyBuffer: int64(cfg.Limits.MaxBodyBuffer), MaxBuffered: int64(cfg.Limits.MaxBuffered), AccessLog: cfg.Log.Access,
+	}
+}
+
 func (s *service) adminHandler(p planned, gatherer prometheus.Gatherer) http.Handler {
-	return admin.NewHandler(admin.Options{Gate: s.gate, Store: s.store, Metrics: gatherer, Ready: s.ready, Formats: formatsOf(p)})
+	return admin.NewHandler(admin.Options{Gate: s.gate, Store: s.store, Metrics: gatherer, Ready: s.ready, Notice: s.reload.notice, Formats: formatsOf(p)})
 }
 
 // formatsOf are the formats of the fenced rules by their names.
@@ -248,7 +260,8 @@ const farewell = time.Second
 // Only then the store gets its marker; a second signal, or the end of
 // shutdown_timeout, ends the wait without.
 func (s *service) stop(signals <-chan os.Signal) error {
-	ctx, cancel := context.WithTimeoutCause(context.Background(), s.cfg.ShutdownTimeout, errors.New("shutdown_timeout is over"))
+	s.reload.stop()
+	ctx, cancel := context.WithTimeoutCause(context.Background(), s.reload.cfg.ShutdownTimeout, errors.New("shutdown_timeout is over"))
 	defer cancel()
 	ctx, hurry := context.WithCancelCause(ctx)
 	go func() {

@@ -20,10 +20,13 @@ import (
 // machine that is busy.
 const scriptPatience = 30 * time.Second
 
+// ready is what a proxy says of itself when it is ready.
+type ready struct{ Msg, Listen, Admin string }
+
 // process is a proxy in the background.
 type process struct {
 	cmd   *exec.Cmd
-	ready chan string   // gets the address; closed at the log's end
+	ready chan ready    // gets the addresses; closed at the log's end
 	ended chan struct{} // closed when the process is over
 
 	mu  sync.Mutex
@@ -44,7 +47,7 @@ func cmdProxy(ts *testscript.TestScript, neg bool, args []string) {
 // startProxy starts a command that becomes the proxy.
 func startProxy(ts *testscript.TestScript, cmd *exec.Cmd) {
 	stage := stageOf(ts)
-	p := &process{cmd: cmd, ready: make(chan string, 1), ended: make(chan struct{})}
+	p := &process{cmd: cmd, ready: make(chan ready, 1), ended: make(chan struct{})}
 	p.cmd.Dir = ts.MkAbs(".")
 	p.cmd.Env = append(append(os.Environ(), cmd.Env...), scriptEnv(ts)...)
 	stderr, err := p.cmd.StderrPipe()
@@ -62,7 +65,8 @@ func startProxy(ts *testscript.TestScript, cmd *exec.Cmd) {
 		if !ok {
 			ts.Fatalf("the proxy ended before it was ready")
 		}
-		ts.Setenv("PROXY", addr)
+		ts.Setenv("PROXY", addr.Listen)
+		ts.Setenv("ADMIN", addr.Admin)
 	case <-time.After(scriptPatience):
 		ts.Fatalf("the proxy is not ready after %v", scriptPatience)
 	}
@@ -90,9 +94,9 @@ func (p *process) follow(stderr io.Reader) {
 		p.mu.Lock()
 		p.log.Write(line)
 		p.mu.Unlock()
-		var entry struct{ Msg, Listen string }
+		var entry ready
 		if json.Unmarshal(line, &entry) == nil && entry.Msg == "ready" {
-			p.ready <- entry.Listen
+			p.ready <- entry
 		}
 		if err != nil {
 			return
@@ -137,6 +141,12 @@ func cmdEnd(ts *testscript.TestScript, neg bool, args []string) {
 	if got := p.cmd.ProcessState.String(); got != want {
 		ts.Fatalf("the proxy ended with %q, want %q", got, want)
 	}
+}
+
+// hangup sends SIGHUP to the proxy.
+func cmdHangUp(ts *testscript.TestScript, neg bool, args []string) {
+	usage(ts, neg || len(args) != 0, "hangup")
+	ts.Check(stageOf(ts).proxy.cmd.Process.Signal(syscall.SIGHUP))
 }
 
 // logged PATTERN holds when a line of the proxy's log matches.

@@ -69,7 +69,7 @@ func (c *claim) mark() tokenstore.Mark {
 	e := c.entry
 	e.startRaise()
 	g := c.ticket.gate
-	clear := e.drained() && !c.Suspect && !g.opts.Unordered && g.heldBy(c) == quarantineNone && g.doubtful.Load() < maxDoubtful
+	clear := e.drained() && !c.Suspect && !g.unordered.Load() && g.heldBy(c) == quarantineNone && g.doubtful.Load() < maxDoubtful
 	return tokenstore.Mark{Key: c.Key, Token: e.high, Clear: clear}
 }
 
