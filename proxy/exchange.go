@@ -22,11 +22,12 @@ type exchange struct {
 	r     *http.Request
 	start time.Time
 
-	book    *book // the rules by which it came in
-	out     bool  // it counts there no more
-	rule    *Rule // nil where none covers the request
-	fenced  bool  // the fence decides about it
-	upgrade bool  // it is the handshake of a websocket
+	book    *book       // the rules by which it came in
+	out     bool        // it counts there no more
+	uncut   func() bool // ends what cutAnswer began
+	rule    *Rule       // nil where none covers the request
+	fenced  bool        // the fence decides about it
+	upgrade bool        // it is the handshake of a websocket
 	tokens  []token
 	holder  string
 	keys    []tokenstore.Key // in the tokens' order

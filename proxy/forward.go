@@ -53,7 +53,7 @@ func (x *exchange) forward(target string) {
 	}
 	defer answer.Close()
 	if x.away {
-		defer x.cutAnswer(cancel)()
+		x.cutAnswer(cancel)
 	}
 	if answer.Tunnel != nil {
 		x.tunnel(answer)

@@ -56,6 +56,9 @@ func (x *exchange) undelivered(err error) {
 		x.abort()
 	}
 	x.away = x.away && hop.Outcome.Fate == upstream.Unsettled
+	if !x.holds {
+		x.leaveBook(x.away) // before the client is answered, which may take long
+	}
 	p := x.problem(err)
 	if x.fenced {
 		if p.Name() == wire.StaleToken {

@@ -100,7 +100,6 @@ func (h *Handler) Switch(r Rulebook) {
 	last.leave()
 	go func() {
 		<-last.over
-		last.hurry()
 		h.books.change(func(former []*book) []*book {
 			return slices.DeleteFunc(former, func(b *book) bool { return b == last })
 		})
@@ -189,6 +188,9 @@ func (x *exchange) leaveBook(lost bool) {
 		return
 	}
 	x.out = true
+	if x.uncut != nil {
+		x.uncut() // only its client still reads
+	}
 	if lost {
 		time.AfterFunc(x.settleTime(), x.book.leave)
 		return
@@ -212,9 +214,9 @@ func (x *exchange) unknown() bool { return !x.holds && !x.out }
 // writing to the client, when a write under a later rulebook has waited for long
 // enough. The answer's head is waited for: that is the upstream's business, and
 // bounded.
-func (x *exchange) cutAnswer(cancel context.CancelFunc) (stop func() bool) {
+func (x *exchange) cutAnswer(cancel context.CancelFunc) {
 	rc := http.NewResponseController(x.w)
-	return context.AfterFunc(x.book.hurried, func() {
+	x.uncut = context.AfterFunc(x.book.hurried, func() {
 		cancel()
 		_ = rc.SetWriteDeadline(past)
 	})

@@ -64,7 +64,7 @@ func unordered() []mutant {
 			"proxy/observe.go", "\treturn unordered(x.keys), nil\n", "\treturn unknown(), nil\n",
 			proxyPkg, "TestObservedHoldsUp"),
 		one("optional-cut", "7: an upload without a token holds a fenced write up",
-			"proxy/forward.go", "if x.holds && (x.body.streaming || x.body.length > oneWrite) {", "if x.holds && !x.tokenless() && (x.body.streaming || x.body.length > oneWrite) {",
+			"proxy/forward.go", "\t\tcase x.holds:\n", "\t\tcase x.holds && !x.tokenless():\n",
 			proxyPkg, "TestOptionalUploadIsCut"),
 		one("observe-cuts", "what is looked on is cut by a raise",
 			raiseFile, " && !c.ticket.looks {", " {",
