@@ -81,7 +81,9 @@ func (d describer) group(path string, t reflect.Type) object {
 
 // scalarSchema is the form of one value, as scalar.go reads it.
 func scalarSchema(t reflect.Type) object {
-	orPlaceholder := func(s object) object { return object{"anyOf": []any{s, object{"type": "string", "pattern": placeholder}}} }
+	orPlaceholder := func(s object) object {
+		return object{"anyOf": []any{s, object{"type": "string", "pattern": placeholder}}}
+	}
 	if c, ok := reflect.Zero(t).Interface().(choice); ok {
 		return orPlaceholder(object{"enum": c.choices()})
 	}
