@@ -28,7 +28,7 @@ type client struct {
 	gone  bool             // it left, or was detached
 	done  chan struct{}    // closed to end the watch; nil while there is none
 	ended chan struct{}    // closed when it has ended
-	limit <-chan time.Time // fires when response_timeout is over; on HTTP/2
+	limit <-chan time.Time // fires when response_timeout is over, where a write may stick
 	stuck chan error       // gets the end of a write that goes on without us; nil for none
 }
 
@@ -50,7 +50,7 @@ func (c *client) write(p []byte) {
 	if c.gone || len(p) == 0 {
 		return
 	}
-	if c.done == nil && !stream(c.x.r) { // the write is over, or nothing holds it
+	if c.done == nil && !c.sticks() { // the write is over, or nothing holds it
 		_, err := c.x.w.Write(p)
 		c.gone = err != nil
 	} else {
@@ -71,7 +71,7 @@ func (c *client) flush() {
 // timely runs f, which may block on the client, under what is left of the
 // grace if the write is overtaken.
 func (c *client) timely(f func() error) {
-	if stream(c.x.r) && c.x.holds && !c.x.settled {
+	if c.sticks() && c.x.holds && !c.x.settled {
 		c.apart(f)
 		return
 	}
@@ -88,10 +88,14 @@ func (c *client) timely(f func() error) {
 	}
 }
 
-// apart is timely on HTTP/2. A deadline there resets the stream, but only when
-// the frame that is being written is on its way: on a connection that takes
-// nothing, f would not come back. It runs on a goroutine of its own, and is
-// left to itself when the grace is over.
+// sticks reports whether a write may not come back at its deadline. On HTTP/2 it
+// resets the stream, but only when the frame that is being written is on its way.
+// Over TLS the server closes the connection then, and crypto/tls gives itself
+// five more seconds to say so, to a client that takes nothing.
+func (c *client) sticks() bool { return stream(c.x.r) || c.x.r.TLS != nil }
+
+// apart is timely for a write that may stick. It runs on a goroutine of its own,
+// and is left to itself when the grace is over.
 func (c *client) apart(f func() error) {
 	ended := make(chan error, 1)
 	go func() { ended <- f() }()
@@ -130,7 +134,7 @@ func (c *client) leaveBehind(ended chan error) {
 
 // watch begins to look for a raise while the client is written to.
 func (c *client) watch() {
-	if c.done != nil || !c.x.holds || stream(c.x.r) {
+	if c.done != nil || !c.x.holds || c.sticks() {
 		return
 	}
 	_ = c.rc.SetWriteDeadline(time.Now().Add(c.x.rule.ResponseTimeout))
