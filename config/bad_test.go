@@ -139,7 +139,7 @@ rules:
 limits: {max_keys: 0}
 audit: ""
 leases: {}
-tracing: {}
+tracing: {otlp_endpoint: "localhost:4318", sample_percent: 101}
 `, []string{
 		`f.yaml:2:15: store.etcd.endpoints: is missing (one or more, as in [http://127.0.0.1:2379])`,
 		`f.yaml:4:9: admin.token_file: is not built yet in this version (leave it out; listen on a loopback address)`,
@@ -148,7 +148,8 @@ tracing: {}
 		`f.yaml:7:10: limits.max_keys: is not built yet in this version (leave it out; keys are not counted)`,
 		`f.yaml:8:1: audit: is not built yet in this version (leave it out)`,
 		`f.yaml:9:1: leases: is not built yet in this version (leave it out)`,
-		`f.yaml:10:1: tracing: is not built yet in this version (leave it out)`,
+		`f.yaml:10:26: tracing.otlp_endpoint: "localhost:4318" is not the URL of a collector (http://HOST:4318 or https://HOST[/PATH])`,
+		`f.yaml:10:60: tracing.sample_percent: 101 is out of range (0 to 100)`,
 	}},
 	{"upstream over TLS", `upstream:
   url: http://a

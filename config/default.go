@@ -40,6 +40,7 @@ func Default() *Config {
 		},
 		Store:           Store{SessionTTL: defaultSessionTTL, Margin: defaultMargin},
 		ShutdownTimeout: 100 * time.Second,
+		Tracing:         Tracing{SamplePercent: 100},
 		Log:             Log{Level: LevelInfo, Format: LogAuto},
 	}
 }

@@ -17,7 +17,6 @@ var unbuilt = map[string]string{
 	"limits.max_keys":  "leave it out; keys are not counted",
 	"audit":            "leave it out",
 	"leases":           "leave it out",
-	"tracing":          "leave it out",
 }
 
 // unknown says what is wrong with a setting that no struct has: not built

@@ -5,9 +5,6 @@ import (
 	"net/http"
 	"time"
 
-	"go.uber.org/zap"
-	"go.uber.org/zap/zapcore"
-
 	"github.com/fenceproxy/fenceproxy/proxy/gate"
 	"github.com/fenceproxy/fenceproxy/proxy/route"
 	"github.com/fenceproxy/fenceproxy/proxy/upstream"
@@ -49,6 +46,8 @@ type exchange struct {
 	decision string // what became of it, for the metrics and the log
 	status   int    // of the answer; 0 when there was none
 	cause    error  // why the proxy answered by itself
+	highest  string // of the key, where that is why
+	trace    *tracing
 	lost     string // why the write is unsettled
 }
 
@@ -104,54 +103,8 @@ func (x *exchange) finish() {
 	x.release()
 	x.leaveBook(x.lost != "" || !x.holds && x.away)
 	x.h.Metrics.count(x)
-	level := zapcore.DebugLevel
-	switch {
-	case x.lost == string(upstream.ReasonEnded): // no websocket ends better
-		level = zapcore.InfoLevel
-	case x.lost != "":
-		level = zapcore.WarnLevel // its key is held up until the settle time is over
-	case x.decision == decisionLeft:
-	case x.cause != nil || x.seen.refusal != nil || x.seen.waits || x.book.AccessLog:
-		level = zapcore.InfoLevel
-	}
-	entry := x.h.Log.Check(level, "request")
-	if entry == nil {
-		return
-	}
-	fields := []zap.Field{
-		zap.String("method", x.r.Method), zap.String("target", x.r.RequestURI), zap.String("peer", x.r.RemoteAddr),
-		zap.String("rule", x.ruleName()), zap.String("decision", x.decision),
-		zap.Int("status", x.status), zap.Duration("duration", time.Since(x.start)),
-	}
-	fields = append(fields, x.logKeys()...)
-	if w := x.ticket.Waited(); w.Total > 0 {
-		fields = append(fields, zap.Duration("waited", w.Total))
-	}
-	if x.lost != "" {
-		fields = append(fields, zap.String("unsettled", x.lost))
-	}
-	if x.seen.cause != nil {
-		fields = append(fields, zap.NamedError("would_reject", x.seen.cause))
-	}
-	if x.cause != nil {
-		fields = append(fields, zap.Error(x.cause))
-	}
-	entry.Write(fields...)
-}
-
-// logKeys is what the log says of keys and tokens: a pair, or a list of each.
-func (x *exchange) logKeys() []zap.Field {
-	switch len(x.keys) {
-	case 0:
-		return nil
-	case 1:
-		return []zap.Field{zap.String("key", string(x.keys[0])), zap.String("token", x.tokens[0].text)}
-	}
-	keys, tokens := make([]string, len(x.keys)), make([]string, len(x.keys))
-	for i, key := range x.keys {
-		keys[i], tokens[i] = string(key), x.tokens[i].text
-	}
-	return []zap.Field{zap.Strings("keys", keys), zap.Strings("tokens", tokens)}
+	x.log()
+	x.trace.end(x)
 }
 
 // settle ends the ticket: lost is empty when the write is over, else it says

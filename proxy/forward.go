@@ -45,6 +45,7 @@ func (x *exchange) forward(target string) {
 		ctx, cancel = context.WithCancel(ctx)
 		defer cancel()
 	}
+	x.trace.sends(x)
 	x.prepare(target)
 	answer, err := x.book.Upstream.Send(ctx, &x.request)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/zap"
 
 	"github.com/fenceproxy/fenceproxy/proxy/gate"
@@ -38,7 +39,7 @@ type Rule struct {
 	Suspect         bool          // its keys were made otherwise before a crash: see gate.Claim
 }
 
-// Options of a Handler. All but BodyTimeout must be set, and of the Rulebook
+// Options of a Handler. All but BodyTimeout and Tracer must be set, and of the Rulebook
 // Table and Upstream.
 type Options struct {
 	Rulebook
@@ -46,6 +47,7 @@ type Options struct {
 	BodyTimeout time.Duration // how long the next byte of a body may take before admission
 	Metrics     *Metrics
 	Log         *zap.Logger
+	Tracer      trace.Tracer // nil for no traces
 }
 
 // Handler is the data port. It is safe for concurrent use.
@@ -54,6 +56,7 @@ type Handler struct {
 	BodyTimeout time.Duration
 	Metrics     *Metrics
 	Log         *zap.Logger
+	Tracer      trace.Tracer
 
 	books    books
 	buffered atomic.Int64   // bytes reserved under MaxBuffered
@@ -63,7 +66,7 @@ type Handler struct {
 
 // NewHandler returns the handler of the data port.
 func NewHandler(o Options) *Handler {
-	h := &Handler{Gate: o.Gate, BodyTimeout: o.BodyTimeout, Metrics: o.Metrics, Log: o.Log}
+	h := &Handler{Gate: o.Gate, BodyTimeout: o.BodyTimeout, Metrics: o.Metrics, Log: o.Log, Tracer: o.Tracer}
 	h.books.current.Store(newBook(o.Rulebook))
 	return h
 }
@@ -75,6 +78,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	// Whatever happens behind the gate, a panic included, leaves the write
 	// settled for a reason or unsettled (rule 10).
 	defer x.settle("abandoned")
+	x.trace = beginTrace(x)
 
 	var match route.Match
 	err := malformed(r)
@@ -87,6 +91,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		x.lookPast(rule, err)
 		err = nil
 	}
+	x.trace.routed(x)
 	if err == nil && x.fenced {
 		err = x.admit(&match)
 	}
@@ -125,6 +130,7 @@ func (x *exchange) admit(match *route.Match) error {
 	if err := x.awaitOlder(); err != nil {
 		return err
 	}
+	x.trace.enters()
 	err = x.h.Gate.Enter(ctx, gate.Request{
 		Claims:       claims,
 		DrainTimeout: x.rule.DrainTimeout,

@@ -93,6 +93,7 @@ func (x *exchange) observe(match *route.Match) error {
 	read := match.Read || !match.Write && x.seen.refusal != nil
 	// It waits for nothing but the record: whether the client is still there,
 	// or has only closed its side, makes no difference.
+	x.trace.enters()
 	seen, err := x.h.Gate.Observe(context.WithoutCancel(x.r.Context()), gate.Request{
 		Claims:       claims,
 		DrainTimeout: x.rule.DrainTimeout,

@@ -185,8 +185,12 @@ func (x *exchange) cutUnordered(sent bool) *wire.Problem {
 
 // disclose names the highest token, where the rule allows it.
 func (x *exchange) disclose(p *wire.Problem, highest tokenstore.Token) {
-	if x.rule != nil && x.rule.DiscloseHighest {
-		p.Highest = x.rule.Format.Print(highest)
+	if x.rule == nil {
+		return
+	}
+	x.highest = x.rule.Format.Print(highest)
+	if x.rule.DiscloseHighest {
+		p.Highest = x.highest
 		p.Epoch = highest.Epoch
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/coreos/go-systemd/v22/daemon"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
+	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/zap"
 
 	"github.com/fenceproxy/fenceproxy/config"
@@ -45,7 +46,12 @@ func run(src source, cfg *config.Config, p planned, signals <-chan os.Signal) er
 	log, level := newLog(cfg.Log)
 	defer func() { _ = log.Sync() }()
 	defer runtime.KeepAlive(newBallast())
-	s, err := start(src, cfg, p, log, level)
+	tracer, flush, err := startTracing(cfg.Tracing, log)
+	if err != nil {
+		return &exitError{exitFailed, fmt.Errorf("tracing: %w", err)}
+	}
+	defer flush()
+	s, err := start(src, cfg, p, log, level, tracer)
 	if err != nil {
 		return err
 	}
@@ -68,7 +74,7 @@ func run(src source, cfg *config.Config, p planned, signals <-chan os.Signal) er
 // start opens the listeners, then the store, and begins to serve. The store
 // comes second: opening it takes its clean-stop marker away, and an address
 // that is in use must not cost the next start a quarantine.
-func start(src source, cfg *config.Config, p planned, log *zap.Logger, level zap.AtomicLevel) (_ *service, err error) {
+func start(src source, cfg *config.Config, p planned, log *zap.Logger, level zap.AtomicLevel, tracer trace.Tracer) (_ *service, err error) {
 	s := &service{cfg: cfg, log: log, failed: make(chan error, 2)}
 	data, err := listen.Listen(listen.Options{Address: cfg.Listen.Address, SocketMode: os.FileMode(cfg.Listen.SocketMode), TLS: p.certificates, Log: log})
 	if err != nil {
@@ -92,7 +98,7 @@ func start(src source, cfg *config.Config, p planned, log *zap.Logger, level zap
 		return nil, &exitError{exitFailed, err}
 	}
 	s.register(registry)
-	s.handler = s.newHandler(p, registry)
+	s.handler = s.newHandler(p, registry, tracer)
 	s.reload = newReloader(src, s, p, level, registry)
 	s.data = proxy.NewServer(s.handler, proxy.ServerOptions{
 		HeaderTimeout: cfg.Listen.HeaderTimeout, IdleTimeout: cfg.Listen.IdleTimeout, MaxHeader: int(cfg.Limits.MaxHeader),
@@ -163,10 +169,10 @@ func (s *service) close() {
 	}
 }
 
-func (s *service) newHandler(p planned, reg prometheus.Registerer) *proxy.Handler {
+func (s *service) newHandler(p planned, reg prometheus.Registerer, tracer trace.Tracer) *proxy.Handler {
 	return proxy.NewHandler(proxy.Options{
 		Rulebook: s.rulebook(s.cfg, p), Gate: s.gate, BodyTimeout: s.cfg.Listen.HeaderTimeout,
-		Metrics: proxy.NewMetrics(reg, s.gate), Log: s.log,
+		Metrics: proxy.NewMetrics(reg, s.gate), Log: s.log, Tracer: tracer,
 	})
 }
 

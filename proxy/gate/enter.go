@@ -121,7 +121,9 @@ func (g *Gate) pass(ctx context.Context, t *Ticket) error {
 		case drain:
 			grace := t.overtakes(ctx)
 			t.unlock()
+			start := time.Now()
 			err = t.await(ctx, v, c, grace)
+			t.queue.waited.Drain += time.Since(start)
 		default:
 			err = g.record(ctx, t, v, c)
 		}

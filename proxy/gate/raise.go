@@ -124,7 +124,9 @@ func (g *Gate) drainElsewhere(ctx context.Context, t *Ticket) error {
 	waiting, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(g.life, cancel)()
+	start := time.Now()
 	err := t.grant.Drained(waiting)
+	t.queue.waited.Drain += time.Since(start)
 	stale := (*tokenstore.StaleError)(nil)
 	switch {
 	case err == nil:
