@@ -129,12 +129,19 @@ func startFence(t *testing.T, upstream string) (addr, admin string) {
 		}
 	}
 	runServer(t, addr, exec.Command(davProgram(t, "fenceproxy", ""), "serve", "--upstream", upstream, "--listen", addr, "--admin", admin, "--data", filepath.Join(t.TempDir(), "store")))
+	untilReady(t, admin)
+	return addr, admin
+}
+
+// untilReady waits until a proxy's admin listener says that it admits writes.
+func untilReady(t *testing.T, admin string) {
+	t.Helper()
 	for end := time.Now().Add(scriptPatience); ; time.Sleep(10 * time.Millisecond) {
 		resp, err := http.Get("http://" + admin + "/readyz")
 		if err == nil {
 			resp.Body.Close()
 			if resp.StatusCode == http.StatusOK {
-				return addr, admin
+				return
 			}
 		}
 		if time.Now().After(end) {
