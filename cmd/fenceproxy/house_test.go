@@ -25,6 +25,7 @@ var mayImport = []struct {
 }{
 	{"cmd/...", []string{"cmd/...", "config", "proxy/...", "tokenstore/..."}, "cmd → config, proxy…, tokenstore…"},
 	{"config", nil, "config stands alone: cmd hands each constructor the Options of its own package"},
+	{"deploy/examples/...", nil, "what users copy imports nothing of ours"},
 	{"proxy", []string{"proxy/route", "proxy/gate", "proxy/upstream", "proxy/wire", "tokenstore"}, "proxy → route, gate, upstream, wire (and tokenstore's words)"},
 	{"proxy/admin", []string{"proxy/gate", "proxy/wire", "tokenstore"}, "admin → gate, wire, tokenstore"},
 	{"proxy/gate", []string{"tokenstore"}, "gate → tokenstore"},
