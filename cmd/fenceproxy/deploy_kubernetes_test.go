@@ -203,7 +203,7 @@ func checkSidecar(t *testing.T, c *kubeContainer, cfg *config.Config) {
 		path  string
 		probe *kubeProbe
 	}{{"/readyz", c.Readiness}, {"/readyz", c.Startup}, {"/healthz", c.Liveness}} {
-		if p := want.probe; p == nil || p.HTTPGet.Path != want.path || p.HTTPGet.Port != "admin" || p.Timeout < 5 || p.Threshold < 2 {
+		if p := want.probe; p == nil || p.HTTPGet.Path != want.path || p.HTTPGet.Port != "admin" || p.HTTPGet.Scheme != "HTTPS" || p.Timeout < 5 || p.Threshold < 2 {
 			t.Errorf("the probe of %s is %+v", want.path, p)
 		}
 	}

@@ -193,8 +193,9 @@ type kubeContainer struct {
 
 type kubeProbe struct {
 	HTTPGet struct {
-		Path string `yaml:"path"`
-		Port string `yaml:"port"`
+		Path   string `yaml:"path"`
+		Port   string `yaml:"port"`
+		Scheme string `yaml:"scheme"`
 	} `yaml:"httpGet"`
 	Period    int `yaml:"periodSeconds"`
 	Timeout   int `yaml:"timeoutSeconds"`
