@@ -61,10 +61,10 @@ var badFiles = []struct {
 		`f.yaml:2:1: found an invalid key for this map (valid YAML)`,
 	}},
 	{"numeric names", "1: 1\ntrue: 2\n<<: {a: 1}\n\"a b\\nc\": 3\n" + good, []string{
-		`f.yaml:1:1: 1: is not a setting (here stand: admin, fencing, limits, listen, log, rules, shutdown_timeout, store, unmatched_writes, upstream)`,
-		`f.yaml:2:1: true: is not a setting (here stand: admin, fencing, limits, listen, log, rules, shutdown_timeout, store, unmatched_writes, upstream)`,
+		`f.yaml:1:1: 1: is not a setting (here stand: admin, fencing, limits, listen, log, rules, shutdown_timeout, store, tracing, unmatched_writes, upstream)`,
+		`f.yaml:2:1: true: is not a setting (here stand: admin, fencing, limits, listen, log, rules, shutdown_timeout, store, tracing, unmatched_writes, upstream)`,
 		`f.yaml:3:1: <<: merge keys are not supported (write the settings out)`,
-		`f.yaml:4:1: "a b\nc": is not a setting (here stand: admin, fencing, limits, listen, log, rules, shutdown_timeout, store, unmatched_writes, upstream)`,
+		`f.yaml:4:1: "a b\nc": is not a setting (here stand: admin, fencing, limits, listen, log, rules, shutdown_timeout, store, tracing, unmatched_writes, upstream)`,
 	}},
 	{"numbers", "limits: {max_waiting: 0x1F, max_waiting_per_key: 017, max_header: 1_000, max_buffered: 64KB, max_body_buffer: -1}\n" + good, []string{
 		`f.yaml:1:23: limits.max_waiting: "0x1F" is not a number (digits alone, as in 64)`,
