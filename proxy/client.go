@@ -2,8 +2,6 @@ package proxy
 
 import (
 	"context"
-	"crypto/tls"
-	"net"
 	"net/http"
 	"sync"
 	"time"
@@ -183,20 +181,13 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
-type connKey struct{}
-
-// ConnContext is for http.Server: it lets the handler look at its client's
-// connection.
-func ConnContext(ctx context.Context, c net.Conn) context.Context {
-	return context.WithValue(ctx, connKey{}, c)
-}
-
 // pollClient is how often a waiting write's client is looked for.
 const pollClient = 250 * time.Millisecond
 
 // watchClient returns a context that ends when the client leaves. net/http
 // sees to it by itself on HTTP/2, and on HTTP/1 once it has read the whole
-// body, but only as long as the client sends nothing behind it.
+// body, but only where it is let (see clientConn), and as long as the client
+// sends nothing behind it.
 func (x *exchange) watchClient(ctx context.Context) (_ context.Context, stop func()) {
 	if stream(x.r) {
 		return ctx, func() {}
@@ -236,24 +227,4 @@ func (w *watch) stop() {
 	w.timer.Stop()
 	w.timer = nil
 	w.cancel()
-}
-
-// socketOf is the client's own socket, beneath its TLS; nil where it is not
-// known.
-func socketOf(r *http.Request) net.Conn {
-	c, _ := r.Context().Value(connKey{}).(net.Conn)
-	if t, ok := c.(*tls.Conn); ok {
-		return t.NetConn()
-	}
-	return c
-}
-
-// clientGone reports whether the client has closed its side of the
-// connection, or reset its stream. In doubt it has not.
-func clientGone(r *http.Request) bool {
-	if stream(r) {
-		return r.Context().Err() != nil
-	}
-	c := socketOf(r) // bytes that are not decrypted yet hide nothing from the kernel
-	return c != nil && hungUp(c)
 }

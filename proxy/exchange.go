@@ -25,10 +25,13 @@ type exchange struct {
 	rule    *Rule       // nil where none covers the request
 	fenced  bool        // the fence decides about it
 	upgrade bool        // it is the handshake of a websocket
-	tokens  []token
-	holder  string
-	keys    []tokenstore.Key // in the tokens' order
-	one     struct {         // room for those of nearly every request
+	// unwatched: nobody asks whether its client is there but who waits, and the
+	// waiting ones look by themselves. Once admitted it goes on without (rule 11).
+	unwatched bool
+	tokens    []token
+	holder    string
+	keys      []tokenstore.Key // in the tokens' order
+	one       struct {         // room for those of nearly every request
 		token [1]token
 		claim [1]gate.Claim
 	}
@@ -78,6 +81,7 @@ func (x *exchange) choose(m route.Match) error {
 	switch {
 	case x.rule != nil:
 		x.fenced = x.rule.Fenced
+		x.unwatched = x.fenced && !x.rule.Observe && !m.Read
 	case m.Write && !x.book.ForwardUnmatched:
 		return errNotCovered
 	}
@@ -102,6 +106,11 @@ func (x *exchange) finish() {
 	}
 	x.release()
 	x.leaveBook(x.lost != "" || !x.holds && x.away)
+	if x.unwatched {
+		if c := clientConnOf(x.r); c != nil {
+			c.readers.Store(readersAll) // for the next request
+		}
+	}
 	x.h.Metrics.count(x)
 	x.log()
 	x.trace.end(x)

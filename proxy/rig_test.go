@@ -175,7 +175,7 @@ func (r *rig) serve(o ServerOptions) *http.Server {
 		defer known.Close()
 		l = tls.NewListener(l, &tls.Config{Certificates: known.TLS.Certificates, NextProtos: []string{"h2", "http/1.1"}})
 	}
-	go func() { _ = srv.Serve(l) }()
+	go func() { _ = srv.Serve(NewListener(l)) }()
 	r.Cleanup(func() { _ = srv.Close() })
 	return srv
 }

@@ -103,7 +103,7 @@ func start(src source, cfg *config.Config, p planned, log *zap.Logger, level zap
 	s.data = proxy.NewServer(s.handler, proxy.ServerOptions{
 		HeaderTimeout: cfg.Listen.HeaderTimeout, IdleTimeout: cfg.Listen.IdleTimeout, MaxHeader: int(cfg.Limits.MaxHeader),
 	})
-	s.serve(s.data, data, "listen.address")
+	s.serve(s.data, proxy.NewListener(data), "listen.address")
 	ready := []zap.Field{zap.String("version", version()), zap.Stringer("listen", data.Addr()), zap.String("upstream", cfg.Upstream.URL),
 		zap.Int("rules", len(p.rules)), zap.Bool("quarantine", s.store.Recovered())}
 	if operator != nil {
