@@ -31,7 +31,7 @@ type Shared struct {
 }
 
 // yaml writes the configuration of a proxy that fences every write under
-// /things/{id}.
+// /things/{id}, and none under /open/{id}.
 func (s Settings) yaml(listen, admin, store string) string {
 	var b strings.Builder
 	line := func(format string, a ...any) { fmt.Fprintf(&b, format+"\n", a...) }
@@ -59,6 +59,7 @@ func (s Settings) yaml(listen, admin, store string) string {
 	line("fencing:\n  token: required")
 	duration("drain_timeout", s.Drain)
 	line("rules:\n  - name: things\n    path: /things/{id}\n    key: %s", cmp.Or(s.Key, "thing:{id}"))
+	line("  - name: open\n    path: /open/{id}\n    token: none")
 	if s.BodyLimit != "" || s.Waiting > 0 {
 		line("limits:")
 		if s.BodyLimit != "" {
