@@ -18,7 +18,7 @@ import (
 // machine does meets both alike.
 func BenchmarkFenceLatency(b *testing.B) {
 	const turns = 20_000
-	p := sized(b)
+	p := sized(b, Settings{})
 	fenced := newPinger(b, p.Addr, "PUT /things/1", "X-Fencing-Token: 1\r\n")
 	open := newPinger(b, p.Addr, "PUT /open/1", "")
 	for b.Loop() {

@@ -19,6 +19,7 @@ type Settings struct {
 	BodyLimit string        // max_body_buffer, as in 64KiB
 	Waiting   int           // max_waiting_per_key
 	Key       string        // the key of the one rule; "" is thing:{id}
+	Cert      string        // file of a certificate and its key, for TLS; "" for clear text
 	Store     Shared        // of several proxies; the zero Shared is an embedded store
 }
 
@@ -41,6 +42,9 @@ func (s Settings) yaml(listen, admin, store string) string {
 		}
 	}
 	line("listen:\n  address: %s", listen)
+	if s.Cert != "" {
+		line("  tls: {cert_file: %q, key_file: %q}", s.Cert, s.Cert)
+	}
 	line("upstream:\n  url: %s", s.Upstream)
 	duration("settle", s.Settle)
 	duration("response_timeout", s.Response)
