@@ -152,8 +152,9 @@ func (x *exchange) read(size int64) ([]byte, error) {
 	return buf, nil
 }
 
-// arrived returns what has come of a small body together with its head. It
-// waits for nothing.
+// arrived returns what has come of a small body together with its head, and
+// waits for nothing. Small is what net/http's buffer has room for. A client that
+// expects a 100 has sent none of it, and a read would ask for it.
 func (x *exchange) arrived() []byte {
 	c, n := clientConnOf(x.r), x.r.ContentLength
 	if c == nil || n <= 0 || n > min(firstRead, x.book.MaxBodyBuffer) || x.r.Header["Expect"] != nil || !x.reserve(n) {
