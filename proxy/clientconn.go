@@ -50,8 +50,8 @@ func (c *clientConn) CloseWrite() error {
 	return nil
 }
 
-// NewListener returns l with connections that the handler knows its way about;
-// NewServer's server works on any other, only slower.
+// NewListener returns l with connections whose reading the handler can hold. The
+// server of NewServer works over any other listener too, only slower.
 func NewListener(l net.Listener) net.Listener { return listener{l} }
 
 type listener struct{ net.Listener }
