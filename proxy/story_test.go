@@ -162,9 +162,10 @@ func TestFastReaderKeepsItsAnswer(t *testing.T) {
 		_, _ = w.Write(make([]byte, 1<<20))
 		_ = http.NewResponseController(w).Flush()
 		<-raised
-		for range 50 { // for longer than the grace
-			_, _ = w.Write(make([]byte, 1<<20))
-			time.Sleep(5 * time.Millisecond)
+		for range 60 { // for longer than the grace, and no faster than a busy machine reads
+			_, _ = w.Write(make([]byte, 32<<10))
+			_ = http.NewResponseController(w).Flush()
+			time.Sleep(10 * time.Millisecond)
 		}
 	}
 	a := r.dial().put("1", "")
@@ -176,7 +177,7 @@ func TestFastReaderKeepsItsAnswer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n, err := io.Copy(io.Discard, res.Body); err != nil || n != 51<<20 {
+	if n, err := io.Copy(io.Discard, res.Body); err != nil || n != 1<<20+60*32<<10 {
 		t.Errorf("%d bytes, %v", n, err)
 	}
 	b.receive()
