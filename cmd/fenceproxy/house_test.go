@@ -47,6 +47,7 @@ var mayImport = []struct {
 	{"tokenstore/embedded", []string{"tokenstore", "tokenstore/dump"}, "tokenstore/X → tokenstore (and the form in which it is moved)"},
 	{"tokenstore/session", []string{"tokenstore", "tokenstore/dump"}, "tokenstore/X → tokenstore (and the form in which it is moved)"},
 	{"tokenstore/session/sessiontest", []string{"tokenstore", "tokenstore/session"}, "the suite of the shared stores' engines"},
+	{"tokenstore/session/sessiontest/stories", []string{"tokenstore", "tokenstore/session", "tokenstore/session/sessiontest"}, "the stories of several proxies, over the shared stores' engines"},
 	{"tokenstore/etcd", []string{"tokenstore", "tokenstore/session"}, "the shared stores also → session"},
 	{"tokenstore/etcd/etcdtest", nil, "etcdtest starts a server and knows no store"},
 	{"tokenstore/postgres", []string{"tokenstore", "tokenstore/session"}, "the shared stores also → session"},
@@ -60,7 +61,7 @@ var testsMayImport = []struct {
 	to   []string
 	why  string
 }{
-	{"tokenstore/...", []string{"tokenstore", "tokenstore/storetest", "tokenstore/memory", "tokenstore/session/sessiontest"}, "every store runs the suite, and the suite runs a store"},
+	{"tokenstore/...", []string{"tokenstore", "tokenstore/storetest", "tokenstore/memory", "tokenstore/session/sessiontest/..."}, "every store runs the suite, and the suite runs a store"},
 	{"tokenstore/etcd", []string{"tokenstore/etcd/etcdtest"}, "a real server judges the adapter"},
 	{"proxy/...", []string{"tokenstore", "tokenstore/storetest", "tokenstore/memory", "tokenstore/embedded", "proxy/wire"}, "the life of a request is tested over a real store, and one that fails"},
 	{"proxy/route/differential", []string{"proxy/route"}, "real servers judge the routes"},

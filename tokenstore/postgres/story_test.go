@@ -2,12 +2,14 @@ package postgres
 
 import (
 	"errors"
+	"fmt"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/fenceproxy/fenceproxy/tokenstore"
 	"github.com/fenceproxy/fenceproxy/tokenstore/session"
+	"github.com/fenceproxy/fenceproxy/tokenstore/session/sessiontest/stories"
 )
 
 // TestRestart: PostgreSQL crashes and comes back while two proxies run. What
@@ -113,34 +115,16 @@ func TestWatchEnds(t *testing.T) {
 	ends(listens, "a connection that was dropped")
 }
 
-// TestCut is X1: a proxy is cut off from the store alone. It cuts its write at
-// its deadline, and the newer one waits for linger after that.
-func TestCut(t *testing.T) {
+// TestStories tells those of the protocol over PostgreSQL.
+func TestStories(t *testing.T) {
 	t.Parallel()
-	s := sharedServer(t)
-	o := s.place(t)
-	r := newRelay(t, s)
-	a, b := proxy(t, open(t, o.through(r.address())), quick()), proxy(t, open(t, o), quick())
-	g := admit(t, a, 5*time.Second, mark("k", 1))
-	r.setCut(true)
-	lost := make(chan time.Time, 1)
-	go func() { <-g.Lost(); lost <- time.Now() }()
-	h := admit(t, b, 20*time.Second, mark("k", 2))
-	select {
-	case at := <-lost:
-		if waited := time.Since(at); waited < quick().Linger {
-			t.Errorf("the newer write was admitted %v after the older one was cut; linger is %v", waited, quick().Linger)
-		}
-	default:
-		t.Error("the newer write was admitted while the older one was not cut")
-	}
-	h.Release()
-	if g.MaySend() {
-		t.Error("a lost grant may be sent under")
-	}
-	g.Release()
-	r.setCut(false)
-	admit(t, a, 10*time.Second, mark("k", 2)).Release() // it comes back by itself
+	stories.Run(t, func(t *testing.T) stories.Place {
+		s := sharedServer(t)
+		o := s.place(t)
+		return stories.Place{Address: fmt.Sprintf("127.0.0.1:%d", s.port), Open: func(t *testing.T, address string) session.Backend {
+			return open(t, o.through(address))
+		}}
+	})
 }
 
 // TestLateAcquire is X12: the answer of an acquire is lost and it commits
