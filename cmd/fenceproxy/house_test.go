@@ -48,11 +48,11 @@ var mayImport = []struct {
 	{"tokenstore/session", []string{"tokenstore", "tokenstore/dump"}, "tokenstore/X → tokenstore (and the form in which it is moved)"},
 	{"tokenstore/session/sessiontest", []string{"tokenstore", "tokenstore/session"}, "the suite of the shared stores' engines"},
 	{"tokenstore/session/sessiontest/stories", []string{"tokenstore", "tokenstore/session", "tokenstore/session/sessiontest"}, "the stories of several proxies, over the shared stores' engines"},
-	{"tokenstore/etcd", []string{"tokenstore", "tokenstore/session"}, "the shared stores also → session"},
+	{"tokenstore/etcd", []string{"tokenstore", "tokenstore/dump", "tokenstore/session"}, "the shared stores also → session (and the form in which records are moved)"},
 	{"tokenstore/etcd/etcdtest", nil, "etcdtest starts a server and knows no store"},
-	{"tokenstore/postgres", []string{"tokenstore", "tokenstore/session"}, "the shared stores also → session"},
+	{"tokenstore/postgres", []string{"tokenstore", "tokenstore/dump", "tokenstore/session"}, "the shared stores also → session (and the form in which records are moved)"},
 	{"tokenstore/postgres/postgrestest", nil, "it starts an engine, and knows no store"},
-	{"tokenstore/redis", []string{"tokenstore", "tokenstore/session"}, "the shared stores also → session"},
+	{"tokenstore/redis", []string{"tokenstore", "tokenstore/dump", "tokenstore/session"}, "the shared stores also → session (and the form in which records are moved)"},
 }
 
 // testsMayImport is what _test.go files may import beside that.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fenceproxy/fenceproxy/tokenstore"
+	"github.com/fenceproxy/fenceproxy/tokenstore/dump"
 	"github.com/fenceproxy/fenceproxy/tokenstore/session"
 )
 
@@ -103,7 +104,7 @@ func TestDurable(t *testing.T) {
 			return b.Update(ctx, func(old []byte) ([]byte, error) { return append(old, 'x'), nil })
 		},
 		"Import": func(ctx context.Context) error {
-			return b.Import(ctx, []KeyRecord{{"i", tokenstore.Record{Highest: tok(1)}}})
+			return b.Import(ctx, []dump.Record{{Key: "i", Record: tokenstore.Record{Highest: tok(1)}}})
 		},
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)

@@ -16,6 +16,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/fenceproxy/fenceproxy/tokenstore"
+	"github.com/fenceproxy/fenceproxy/tokenstore/dump"
 )
 
 func refused(t *testing.T, o Options, want string, target error) {
@@ -75,7 +76,7 @@ func TestInitTwice(t *testing.T) {
 	o := sharedServer(t).place(t)
 	b := open(t, o)
 	defer func() { _ = b.Close() }()
-	if err := b.Import(t.Context(), []KeyRecord{{Key: "k", Record: tokenstore.Record{Highest: tok(7)}}}); err != nil {
+	if err := b.Import(t.Context(), []dump.Record{{Key: "k", Record: tokenstore.Record{Highest: tok(7)}}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := Init(t.Context(), o); err != nil {
