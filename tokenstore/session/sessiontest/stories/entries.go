@@ -94,7 +94,7 @@ func idle(_ *way, o *session.Options) { o.IdleAfter = 300 * time.Millisecond }
 
 // x9: RA's idle entry is on its way out of the store when w1 comes.
 func x9(t *testing.T, p Place) {
-	r := newRig(t, p, lasting, idle, func(_ *way, o *session.Options) { o.OpTimeout = soon })
+	r := newRig(t, p, lasting, idle)
 	r.a.do(1)
 	release := r.a.way.deletes.hold()
 	r.eventually("the entry is being deleted", func() bool { came, _ := r.a.way.deletes.count(); return came > 0 })

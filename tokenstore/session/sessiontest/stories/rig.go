@@ -16,8 +16,8 @@ import (
 // last moment at which one of its writes may land is most of settle: what goes
 // on too early is seen.
 const (
-	ttl    = 4 * time.Second
-	margin = time.Second
+	ttl    = 6 * time.Second
+	margin = 1500 * time.Millisecond
 	settle = 4 * time.Second
 	soon   = 20 * time.Second // the longest that anything takes
 	tick   = 10 * time.Millisecond
@@ -63,7 +63,7 @@ func (r *rig) proxy(name string, at Place, change ...func(*way, *session.Options
 	r.Helper()
 	p := &proxy{r: r, name: name, network: sessiontest.NewRelay(r, at.Address), clock: &clock{}}
 	p.way = &way{Backend: at.Open(r.T, p.network.Address)}
-	o := session.Options{TTL: ttl, Margin: margin, Linger: settle, OpTimeout: ttl / 2, Clock: p.clock.now,
+	o := session.Options{TTL: ttl, Margin: margin, Linger: settle, OpTimeout: soon, Clock: p.clock.now,
 		PollEvery: 100 * time.Millisecond, SweepEvery: 100 * time.Millisecond, ReconcileEvery: 500 * time.Millisecond}
 	for _, f := range change {
 		f(p.way, &o)

@@ -2,11 +2,14 @@ package stories
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 
 	"github.com/fenceproxy/fenceproxy/tokenstore/session"
 )
+
+var errNoAnswer = errors.New("no answer in time")
 
 // way is a backend on whose way calls may be held up, and whose watch may be
 // dead.
@@ -20,7 +23,7 @@ type way struct {
 type calls struct {
 	mu    sync.Mutex
 	held  chan struct{} // they wait until it is closed; nil lets them pass
-	late  bool          // they get no answer, and are made when they arrive
+	late  bool          // their callers give up, and they are made when they arrive
 	kept  []func()      // those that are late
 	came  int
 	ended int
@@ -83,8 +86,7 @@ func (c *calls) pass(ctx context.Context, call func(ctx context.Context) error) 
 	}()
 	switch {
 	case late:
-		<-ctx.Done()
-		return context.Cause(ctx)
+		return errNoAnswer
 	case held != nil:
 		select {
 		case <-held:
