@@ -63,6 +63,7 @@ var testsMayImport = []struct {
 }{
 	{"tokenstore/...", []string{"tokenstore", "tokenstore/storetest", "tokenstore/memory", "tokenstore/session/sessiontest/..."}, "every store runs the suite, and the suite runs a store"},
 	{"tokenstore/etcd", []string{"tokenstore/etcd/etcdtest"}, "a real server judges the adapter"},
+	{"tokenstore/postgres", []string{"tokenstore/postgres/postgrestest"}, "a real server judges the adapter"},
 	{"proxy/...", []string{"tokenstore", "tokenstore/storetest", "tokenstore/memory", "tokenstore/embedded", "proxy/wire"}, "the life of a request is tested over a real store, and one that fails"},
 	{"proxy/route/differential", []string{"proxy/route"}, "real servers judge the routes"},
 	{"proxy/torture", []string{"proxy/torture", "proxy/gate", "proxy/upstream"}, "a judge may be tried on the parts"},

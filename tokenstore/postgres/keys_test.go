@@ -16,7 +16,7 @@ import (
 func TestKeysAndImport(t *testing.T) {
 	t.Parallel()
 	s := sharedServer(t)
-	o := s.place(t)
+	o := place(t, s)
 	b := open(t, o)
 	defer func() { _ = b.Close() }()
 	at := time.Date(2024, 5, 6, 7, 8, 9, 0, time.UTC)
@@ -81,7 +81,7 @@ func TestKeysAndImport(t *testing.T) {
 func TestDamaged(t *testing.T) {
 	t.Parallel()
 	s := sharedServer(t)
-	o := s.place(t)
+	o := place(t, s)
 	b := open(t, o)
 	defer func() { _ = b.Close() }()
 	me := session.ID{1}
@@ -94,7 +94,7 @@ func TestDamaged(t *testing.T) {
 	if err := b.Import(t.Context(), []dump.Record{{Key: "b"}, {Key: "good", Record: tokenstore.Record{Highest: tok(3)}}}); err != nil {
 		t.Fatal(err)
 	}
-	s.admin(t, "ALTER TABLE "+o.TablePrefix+"keys DROP CONSTRAINT "+o.TablePrefix+"keys_highest_check", "UPDATE "+o.TablePrefix+`keys SET highest = '\x00' WHERE key <> 'good'`)
+	connect(t, s, "ALTER TABLE "+o.TablePrefix+"keys DROP CONSTRAINT "+o.TablePrefix+"keys_highest_check", "UPDATE "+o.TablePrefix+`keys SET highest = '\x00' WHERE key <> 'good'`)
 	var damaged *tokenstore.DamagedError
 	if _, _, err := b.Load(t.Context(), "bad"); !errors.As(err, &damaged) || damaged.Key != "bad" {
 		t.Errorf("Load: %v", err)
