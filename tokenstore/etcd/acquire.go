@@ -2,6 +2,7 @@ package etcd
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -42,13 +43,15 @@ func (b *Backend) Acquire(ctx context.Context, s session.ID, wants []session.Wan
 }
 
 // acquireOne lets etcd decide, at one moment: the same token, or a lower one or
-// none. Anything else comes back as found, and nothing was written.
+// none. Anything else comes back as found, and nothing was written. etcd cannot
+// add a checksum up: the record comes back too, as it was before, and what was
+// put on a damaged one is taken back.
 func (b *Backend) acquireOne(ctx context.Context, s session.ID, w *session.Want) (older []session.Entry, found []*mvccpb.KeyValue, done bool, err error) {
 	mark := b.keys.markOf(w.Key)
-	first := tokenstore.Record{Highest: w.Token, Holder: w.Holder, RaisedAt: time.Now()}
-	keep := b.put(s, w)
-	raise := append(keep[:len(keep):len(keep)], clientv3.OpPut(mark, encodeRecord(w.Key, first)))
 	read := []clientv3.Op{clientv3.OpGet(mark)}
+	first := tokenstore.Record{Highest: w.Token, Holder: w.Holder, RaisedAt: time.Now()}
+	keep := append(read[:1:1], b.put(s, w)...)
+	raise := append(keep[:len(keep):len(keep)], clientv3.OpPut(mark, encodeRecord(w.Key, first)))
 	resp, err := b.txn(ctx, []clientv3.Cmp{b.isAlive(s)}, []clientv3.Op{
 		clientv3.OpTxn(notBelow(mark, w.Token),
 			[]clientv3.Op{clientv3.OpTxn(sameAs(mark, w.Token, w.Holder), keep, read)},
@@ -65,8 +68,28 @@ func (b *Backend) acquireOne(ctx context.Context, s session.ID, w *session.Want)
 	if inner.Succeeded != outer.Succeeded { // it was read
 		return nil, []*mvccpb.KeyValue{only(inner.Responses[0])}, false, nil
 	}
-	older, err = b.entriesOf(w.Key, nil, inner.Responses[0].GetResponseRange().Kvs)
+	if old := only(inner.Responses[0]); old != nil {
+		if _, damaged := decodeRecord(w.Key, old.Value); damaged != nil {
+			return nil, nil, false, b.takeBack(ctx, s, w, old, resp.Header.Revision, damaged)
+		}
+	}
+	older, err = b.entriesOf(w.Key, nil, inner.Responses[1].GetResponseRange().Kvs)
 	return older, nil, true, err
+}
+
+// takeBack undoes what the transaction of a revision has put: the record is the
+// damaged one again, so that its key goes on failing closed, unless somebody
+// has raised it since. Only where that is known the error says so; else the
+// entry counts as existing.
+func (b *Backend) takeBack(ctx context.Context, s session.ID, w *session.Want, old *mvccpb.KeyValue, revision int64, damaged error) error {
+	e := session.Entry{Key: w.Key, Token: w.Token, Session: s, Nonce: w.Nonce}
+	mark := b.keys.markOf(w.Key)
+	remove := []clientv3.Op{clientv3.OpDelete(b.keys.openOf(&e)), clientv3.OpDelete(b.keys.ownOf(&e))}
+	restore := append(remove[:2:2], clientv3.OpPut(mark, string(old.Value)))
+	if _, err := b.txn(ctx, []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(mark), "=", revision)}, restore, remove); err != nil {
+		return fmt.Errorf("%v, and what was put there could not be taken back: %w", damaged, err)
+	}
+	return damaged
 }
 
 // put are the operations that put the entry of a want, behind the one that

@@ -304,11 +304,18 @@ func TestDamaged(t *testing.T) {
 			if err != nil || len(states) != 2 || states[0].Exists || len(states[0].Open) != 1 || !states[1].Exists {
 				t.Errorf("Look = %+v, %v", states, err)
 			}
-			if name == "another key's" {
-				return // what is whole in form is not added up in the one transaction of a raise
+			for _, n := range []uint64{9, 1} { // a raise, and where the record has a token at all the same one
+				damaged = nil
+				if _, err := acquire(b, id, mark("k", n)); !errors.As(err, &damaged) {
+					t.Errorf("Acquire of %d: %v", n, err)
+				}
 			}
-			if _, err := acquire(b, id, mark("k", 9)); !errors.As(err, &damaged) {
-				t.Errorf("Acquire: %v", err)
+			resp, err := raw.Get(soon(t), o.Prefix+"mark/k")
+			if err != nil || string(resp.Kvs[0].Value) != value {
+				t.Errorf("the damaged record is %q now, %v", resp.Kvs[0].Value, err)
+			}
+			if states, err = b.Look(soon(t), []tokenstore.Key{"k"}); err != nil || len(states) != 1 || len(states[0].Open) != 1 {
+				t.Errorf("Look after it = %+v, %v: want the entry of before alone", states, err)
 			}
 		})
 	}
