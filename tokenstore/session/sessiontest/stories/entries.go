@@ -52,10 +52,11 @@ func x6(t *testing.T, p Place) {
 }
 
 // x8: RA raises to 1 while RB raises to 2. Of two steps, the raise and the
-// entry, one would come between those of the other.
+// entry, one would come between those of the other. RA hears of no raise, which
+// would keep it from sending by chance.
 func x8(t *testing.T, p Place) {
-	r := newRig(t, p, lasting)
-	const rounds, together = 120, 8
+	r := newRig(t, p, lasting, idle, deaf)
+	const rounds, together = 96, 16
 	var sent [2]int
 	var mu sync.Mutex
 	var all sync.WaitGroup
@@ -68,7 +69,7 @@ func x8(t *testing.T, p Place) {
 			var both sync.WaitGroup
 			for n, p := range []*proxy{r.a, r.b} {
 				both.Go(func() {
-					time.Sleep(rand.N(3 * time.Millisecond))
+					time.Sleep(rand.N(10 * time.Millisecond))
 					w := p.askOn(k, uint64(n+1))
 					if <-w.asked; w.err != nil || !w.send() {
 						return // w1 may be stale

@@ -8,10 +8,13 @@ import (
 	"github.com/fenceproxy/fenceproxy/tokenstore/session"
 )
 
+// deaf hears of nothing.
+func deaf(w *way, _ *session.Options) { w.deaf = true }
+
 // x7: RA's watch is dead, and its calls are answered. It hears of the raise with
 // its keepalives, or they count no more: RB does not wait for ever.
 func x7(t *testing.T, p Place) {
-	r := newRig(t, p, func(w *way, _ *session.Options) { w.deaf = true })
+	r := newRig(t, p, deaf)
 	r.a.do(1) // leaves a sticky grant
 	w2 := r.b.ask(2)
 	w2.admitted().send()
