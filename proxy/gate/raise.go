@@ -106,7 +106,9 @@ func (g *Gate) raise(ctx context.Context, t *Ticket, marks []tokenstore.Mark, ow
 		grant.Release()
 		return nil
 	}
-	t.queue.waited.Raised = true
+	if r, tells := grant.(tokenstore.Raiser); !tells || r.Raised() {
+		t.queue.waited.Raised = true // else others had put it there
+	}
 	t.release()
 	t.grant = grant
 	if t.looks {

@@ -34,9 +34,9 @@ func x12(t *testing.T, p Place) {
 	}
 }
 
-// x12Unasked: RA finds it too where nobody raises.
+// x12Unasked: RA finds it too where nobody raises, and nothing is heard.
 func x12Unasked(t *testing.T, p Place) {
-	r := newRig(t, p, lasting)
+	r := newRig(t, p, lasting, deaf)
 	r.commitsLate()
 	r.eventually("the entry is removed", func() bool { return len(r.open()) == 0 })
 	if r.a.store.Remaining() == 0 {

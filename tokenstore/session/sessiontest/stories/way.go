@@ -106,16 +106,16 @@ func (w *way) Watch(ctx context.Context, sink session.Sink) error {
 	return w.Backend.Watch(ctx, sink)
 }
 
-func (w *way) Acquire(ctx context.Context, s session.ID, wants []session.Want) ([]session.Entry, error) {
+func (w *way) Acquire(ctx context.Context, s session.ID, wants []session.Want) (session.Acquired, error) {
 	wants = slices.Clone(wants) // a late one is made when its caller has gone
-	var older []session.Entry
+	var got session.Acquired
 	if err := w.acquires.pass(ctx, func(ctx context.Context) (err error) {
-		older, err = w.Backend.Acquire(ctx, s, wants)
+		got, err = w.Backend.Acquire(ctx, s, wants)
 		return err
 	}); err != nil {
-		return nil, err
+		return session.Acquired{}, err
 	}
-	return older, nil
+	return got, nil
 }
 
 func (w *way) Delete(ctx context.Context, entries []session.Entry) error {
