@@ -7,6 +7,7 @@ import (
 
 // x1: RA is cut off from the store alone, and still watches w1 at the upstream.
 // Its session expires; RB waits until what RA cut at its deadline is settled.
+// When they see each other again RA goes on by itself.
 func x1(t *testing.T, p Place) {
 	r := newRig(t, p)
 	w1 := r.a.ask(1).admitted()
@@ -16,6 +17,10 @@ func x1(t *testing.T, p Place) {
 	w1.wasCut()
 	w2.admitted().send()
 	w2.answered()
+	r.a.network.Hold(false, false)
+	w3 := r.a.back(3)
+	w3.send()
+	w3.answered()
 }
 
 // x2: RA is paused between the check and the send, and again before the cut,

@@ -9,8 +9,8 @@
 // gives up: a busy machine makes a story longer, and not wrong, unless it holds
 // a step back for longer than margin/2 (A7).
 //
-// What breaks the rules breaks the stories: each has a mutant in the table of
-// proxy/torture/mutants, or a line there says how it was seen to fail.
+// Behind each of them stands what was broken, to see it fail on etcd and on
+// PostgreSQL; most of that is in the table of proxy/torture/mutants.
 package stories
 
 import (
@@ -34,18 +34,18 @@ func Run(t *testing.T, place func(t *testing.T) Place) {
 		name string
 		tell func(t *testing.T, p Place)
 	}{
-		{"X1 cut off from the store alone", x1},
-		{"X2 paused between the check and the send", x2},
-		{"X3 sent after the session", x3},
-		{"X4 the clock stood still", x4},
-		{"X5 entries outlive their session", x5},
-		{"X6 a grant of the session before", x6},
-		{"X7 a dead watch", x7},
-		{"X8 raise and entry are one step", x8},
-		{"X9 an idle entry is on its way out", x9},
-		{"X10 an old delete arrives", x10},
-		{"X12 an acquire commits later", x12},
-		{"X12 and nobody asks for it", x12Unasked},
+		{"X1 cut off from the store alone", x1},          // R5, nothing is cut at the deadline; R9, no linger
+		{"X2 paused between the check and the send", x2}, // R9, no linger
+		{"X3 sent after the session", x3},                // R5, no session check before the send
+		{"X4 the clock stood still", x4},                 // R5, the check trusts the timers
+		{"X5 entries outlive their session", x5},         // R1, entries are deleted with their session
+		{"X6 a grant of the session before", x6},         // R10, a new session keeps the grants of the old one
+		{"X7 a dead watch", x7},                          // R7, a keepalive counts without its proof
+		{"X8 raise and entry are one step", x8},          // R2, the entry is put in a transaction of its own
+		{"X9 an idle entry is on its way out", x9},       // R4, a grant is used while its entry is being deleted
+		{"X10 an old delete arrives", x10},               // R6, an entry is acquired again with the nonce of before
+		{"X12 an acquire commits later", x12},            // R8, nobody looks for entries without an owner
+		{"X12 and nobody asks for it", x12Unasked},       // R8, nor for those that nobody asks for
 	} {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
