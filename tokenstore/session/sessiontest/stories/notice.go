@@ -2,7 +2,6 @@ package stories
 
 import (
 	"testing"
-	"time"
 
 	"github.com/fenceproxy/fenceproxy/tokenstore"
 	"github.com/fenceproxy/fenceproxy/tokenstore/session"
@@ -51,7 +50,6 @@ func (r *rig) commitsLate() {
 	r.a.ask(1).fails()
 	// What RA removes at once, in case that it is there, is not there yet.
 	r.eventually("RA has removed what it knows of", func() bool { _, ended := r.a.way.deletes.count(); return ended > 0 })
-	time.Sleep(tick) // and waits for nothing any more
 	arrive()
 	rec, ok, err := r.look.Load(r.ctx(), key)
 	if err != nil || !ok || rec.Highest != (tokenstore.Token{Major: 1}) {
