@@ -70,6 +70,16 @@ func (g *Gate) observe(ctx context.Context, t *Ticket) (Seen, error) {
 			}
 		}
 		if seen.Refusal != nil || v <= drain {
+			if seen.Refusal != nil && failed == nil && t.needsEntry() {
+				t.unlock()
+				g.enterUnordered(ctx, t)
+				t.lock()
+			}
+			if g.stopping.Load() {
+				t.unlock()
+				return Seen{}, ErrStopping
+			}
+			seen.Waits = seen.Waits || seen.Refusal == nil && t.waitsElsewhere()
 			t.registerLooked(seen)
 			t.unlock()
 			return seen, nil
