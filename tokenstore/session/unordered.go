@@ -2,18 +2,20 @@ package session
 
 import "github.com/fenceproxy/fenceproxy/tokenstore"
 
-// What an entry stands for is in its nonce, so that engines store every kind in
-// the same way.
+// What an entry stands for is in the highest bits of its nonce, so that engines
+// store every kind in the same way.
 const (
-	unorderedNonce = 1 << 63
-	observedNonce  = 1 << 62
+	// UnorderedNonce makes an entry Unordered.
+	UnorderedNonce uint64 = 1 << 63
+	// observedNonce says that who has put the entry waits for none.
+	observedNonce uint64 = 1 << 62
 )
 
 // kind is what the nonce of an entry for m says beside its number.
 func kind(m *tokenstore.Mark) uint64 {
 	switch {
 	case m.Unordered:
-		return unorderedNonce
+		return UnorderedNonce
 	case m.Observed:
 		return observedNonce
 	}
@@ -23,14 +25,14 @@ func kind(m *tokenstore.Mark) uint64 {
 // Unordered reports whether e is of writes without a token that counts: it is
 // below every token, the lowest too. Its own Token is the lowest, and says
 // nothing.
-func (e Entry) Unordered() bool { return e.Nonce&unorderedNonce != 0 }
+func (e Entry) Unordered() bool { return e.Nonce&UnorderedNonce != 0 }
 
 // Below reports whether a write with token t waits for e (R3).
 func (e Entry) Below(t tokenstore.Token) bool { return e.Unordered() || e.Token.Less(t) }
 
 // waits reports whether who has put e waits for the entries below it, as far
 // as it shows.
-func (e Entry) waits() bool { return e.Nonce&(unorderedNonce|observedNonce) == 0 }
+func (e Entry) waits() bool { return e.Nonce&(UnorderedNonce|observedNonce) == 0 }
 
 // overtaken reports whether h admits nothing any more: a higher token is on
 // record. For an unordered one that says nothing, since it may have come later:
