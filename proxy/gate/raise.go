@@ -148,6 +148,9 @@ func (g *Gate) drainElsewhere(ctx context.Context, t *Ticket) error {
 	case left(ctx):
 		return ErrLeft
 	case ctx.Err() != nil:
+		t.lock()
+		t.keepPlaces()
+		t.unlock()
 		return &DrainTimeoutError{Key: t.claims[0].Key}
 	}
 	return err
