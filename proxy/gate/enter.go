@@ -202,12 +202,12 @@ func (t *Ticket) decide() (verdict, *claim) {
 	worst, at := admit, &t.claims[0]
 	for i := range t.claims {
 		c := &t.claims[i]
-		v := admit
-		switch {
-		case !c.Unordered:
-			v = c.entry.decide(c.Token, c.Holder, c.unorderedBefore(), t.gate.heldBy(c))
-		case t.read || c.nowhere():
+		if c.Unordered && (t.read || c.nowhere()) {
 			continue // it holds nothing that others could wait for
+		}
+		v := c.entry.decide(c.Token, c.Holder, c.unorderedBefore(), t.gate.heldBy(c))
+		if c.Unordered {
+			v = admit // whatever there is
 		}
 		if !t.gate.sole && t.grant == nil && (v == admit || v == drain || v == load && c.MaxJump == 0) {
 			v = raise // a shared store admits nothing without a grant (R2), and tells with it what is on record

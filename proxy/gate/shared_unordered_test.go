@@ -32,7 +32,9 @@ func (f *fleet) Acquire(ctx context.Context, marks []tokenstore.Mark) (tokenstor
 	return f.last, nil
 }
 
-func (f *fleet) Held(m tokenstore.Mark) (tokenstore.Grant, bool) { return f.kept, f.kept != nil && m.Unordered }
+func (f *fleet) Held(m tokenstore.Mark) (tokenstore.Grant, bool) {
+	return f.kept, f.kept != nil && m.Unordered
+}
 
 func inFleetTime(t *testing.T, run func(r *rig, f *fleet)) {
 	t.Helper()

@@ -51,13 +51,7 @@ type hold struct {
 // usable reports whether a write with mark m may use h, now or when its
 // transaction is done. A holder that is not on record yet needs a transaction.
 func (h *hold) usable(l *life, m *tokenstore.Mark) bool {
-	switch e := &h.entry; {
-	case m.Unordered || e.Unordered():
-		return h.life == l && h.phase <= live && m.Unordered && e.Unordered()
-	case !m.Observed && !e.waits() && h.phase != live:
-		return false // nobody would hurry for its sake
-	}
-	return h.life == l && h.phase <= live && h.entry.Token == m.Token && (m.Holder == "" || m.Holder == h.holder)
+	return h.life == l && h.phase <= live && h.fits(m)
 }
 
 // use counts one user more. The lock is held.

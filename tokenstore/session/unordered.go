@@ -34,6 +34,17 @@ func (e Entry) Below(t tokenstore.Token) bool { return e.Unordered() || e.Token.
 // as it shows.
 func (e Entry) waits() bool { return e.Nonce&(UnorderedNonce|observedNonce) == 0 }
 
+// fits reports whether the entry of h is one for a write with mark m.
+func (h *hold) fits(m *tokenstore.Mark) bool {
+	switch {
+	case m.Unordered || h.entry.Unordered():
+		return m.Unordered && h.entry.Unordered()
+	case !m.Observed && !h.entry.waits() && h.phase != live:
+		return false // it has to wait, and nobody would hurry for its sake
+	}
+	return h.entry.Token == m.Token && (m.Holder == "" || m.Holder == h.holder)
+}
+
 // overtaken reports whether h admits nothing any more: a higher token is on
 // record. For an unordered one that says nothing, since it may have come later:
 // it is overtaken once an acquire has found its entry, and those who come after
