@@ -11,7 +11,8 @@ import (
 type Seen struct {
 	// Refusal is the error that would have refused it; nil for none.
 	Refusal error
-	// Waits says that it would have waited for older writes.
+	// Waits says that it would have waited for older writes of this proxy. Of
+	// those of others nobody asks: most of them would be over in a moment.
 	Waits bool
 }
 
@@ -79,7 +80,6 @@ func (g *Gate) observe(ctx context.Context, t *Ticket) (Seen, error) {
 				t.unlock()
 				return Seen{}, ErrStopping
 			}
-			seen.Waits = seen.Waits || seen.Refusal == nil && t.waitsElsewhere()
 			t.registerLooked(seen)
 			t.unlock()
 			return seen, nil

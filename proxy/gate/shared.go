@@ -32,19 +32,6 @@ func (g *Gate) enterUnordered(ctx context.Context, t *Ticket) {
 	}
 }
 
-// ended is a context that has ended: for what is asked and not waited for.
-var ended = func() context.Context {
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	return ctx
-}()
-
-// waitsElsewhere reports whether the ticket would wait for older writes at
-// other proxies (R3).
-func (t *Ticket) waitsElsewhere() bool {
-	return !t.gate.sole && t.grant != nil && t.grant.Drained(ended) != nil
-}
-
 // hurry tells writes that are unordered or only looked on that one with token
 // waits for them at another proxy, as overtake does for one of this proxy. The
 // lock is held.

@@ -19,6 +19,8 @@ type Settings struct {
 	BodyLimit string        // max_body_buffer, as in 64KiB
 	Waiting   int           // max_waiting_per_key
 	Key       string        // the key of the one rule; "" is thing:{id}
+	Tokens    string        // token; "" is required
+	Observe   bool          // mode: observe
 	Store     Shared        // of several proxies; the zero Shared is an embedded store
 }
 
@@ -56,7 +58,10 @@ func (s Settings) yaml(listen, admin, store string) string {
 		duration("margin", s.Store.Margin)
 		duration("linger", s.Store.Linger)
 	}
-	line("fencing:\n  token: required")
+	line("fencing:\n  token: %s", cmp.Or(s.Tokens, "required"))
+	if s.Observe {
+		line("  mode: observe")
+	}
 	duration("drain_timeout", s.Drain)
 	line("rules:\n  - name: things\n    path: /things/{id}\n    key: %s", cmp.Or(s.Key, "thing:{id}"))
 	if s.BodyLimit != "" || s.Waiting > 0 {

@@ -121,6 +121,8 @@ func TestUnorderedDeaf(t *testing.T) {
 		w4 := b.ask("w4", 4).mustWait()
 		later.mustLand()
 		w4.mustBeAdmitted(3 * time.Second).grant.Release()
+		a.bare("idle too").mustLand()
+		r.proxy("RC").ask("equal", 4).mustWait().mustBeAdmitted(3 * time.Second).grant.Release()
 	})
 }
 
@@ -252,7 +254,7 @@ func TestUnorderedBeside(t *testing.T) {
 		l := b.askFor("l", tokenstore.Mark{Key: "l", Token: tok(0)}).mustWait()
 		w.mustLand()
 		l.mustBeAdmitted(soon).grant.Release()
-		b.do("w3", 3)
+		b.ask("w3", 3).mustBeAdmitted(soon).grant.Release()
 		a.askFor("stale", both...).mustBeStale()
 		synctest.Wait()
 		if n := len(r.engine.Open("l")); n != 1 {
