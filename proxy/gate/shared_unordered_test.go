@@ -189,8 +189,7 @@ func TestSharedObserve(t *testing.T) {
 		}
 		asked := len(f.asked)
 		u := r.observe("unknown", &seen, Claim{Unordered: true}).mustBeSent()
-		var read *write
-		read = r.arrive("read", func(ctx context.Context, w *write) (err error) {
+		read := r.arrive("read", func(ctx context.Context, w *write) (err error) {
 			seen, err = w.gate.Observe(ctx, Request{Claims: []Claim{on("k", 1)}, DrainTimeout: time.Hour, Settle: settle, Read: true}, &w.ticket)
 			return err
 		}, nil)
