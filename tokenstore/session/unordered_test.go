@@ -269,3 +269,21 @@ func TestUnorderedBeside(t *testing.T) {
 		g.Release()
 	})
 }
+
+// A store that is moved after an unclean stop tells that writes may be on their
+// way to keys of which it has no record.
+func TestUnorderedLeft(t *testing.T) {
+	inTime(t, func(r *rig) {
+		a := r.proxy("RA")
+		a.do("w1", 1)
+		for _, unordered := range []bool{false, true} {
+			if unordered {
+				a.bare("u")
+			}
+			h, _, err := session.ReadHeader(r.t.Context(), r.engine.Port())
+			if err != nil || h.Clean || h.Unordered != unordered {
+				t.Errorf("header %+v, %v; want unordered: %v", h, err, unordered)
+			}
+		}
+	})
+}
