@@ -40,6 +40,12 @@ func TestUnorderedElsewhere(t *testing.T) {
 			f.wants(f.get(ru), 200, "", "yes")
 			f.wants(f.get(rw), 200, "", "yes")
 		}
+		f.fault("A is cut off from the store")
+		a.store.hold(true)
+		time.Sleep(ttl)
+		late := f.write("k", 0)
+		late.Bare = true
+		f.wants(f.do(a, late), 503, storeUnavailable, "no")
 		f.judge()
 	})
 }
