@@ -292,8 +292,6 @@ rules:
 		`f.yaml:5:43: store.etcd.endpoints[2]: "c" is not the address of an etcd (as in http://127.0.0.1:2379)`,
 		`f.yaml:5:55: store.etcd.prefix: is empty (as in /fenceproxy/, apart from what others keep there)`,
 		`f.yaml:5:77: store.etcd.tls: has one of cert_file and key_file (both, or none)`,
-		`f.yaml:7:53: rules[0].token: is optional, and over a shared store the other proxies would not wait for writes without a token (required or none; or an embedded store)`,
-		`f.yaml:8:39: rules[1].mode: is observe, and over a shared store the other proxies would not wait for what is only looked on (enforce; or an embedded store while you observe)`,
 	}},
 	{"shared stores 2", `upstream: {url: http://127.0.0.1:9000}
 store:

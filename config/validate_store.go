@@ -128,15 +128,6 @@ func (v *validator) session() {
 			v.fail("store.linger", s.Linger.String()+" is below the longest settle, "+settle.String()+", so that a write of a proxy that is gone could still land (R9)", settle.String()+" or more")
 		}
 	}
-	for i := range v.cfg.Rules {
-		p := v.cfg.Policy(&v.cfg.Rules[i])
-		switch {
-		case p.Token == TokenOptional:
-			v.fail(fmt.Sprintf("rules[%d].token", i), "is optional, and over a shared store the other proxies would not wait for writes without a token", "required or none; or an embedded store")
-		case p.Mode == Observe && p.Token != TokenNone:
-			v.fail(fmt.Sprintf("rules[%d].mode", i), "is observe, and over a shared store the other proxies would not wait for what is only looked on", "enforce; or an embedded store while you observe")
-		}
-	}
 }
 
 // longestSettle is of all rules.

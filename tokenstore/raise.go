@@ -9,8 +9,12 @@ import (
 // Raise decides what a key's record becomes by one mark, made at now, and
 // whether that is a change (rule 6): every store decides like this, under the
 // lock or in the transaction that also writes the result. exists says that
-// there is a record r. The errors are *StaleError and *CollisionError.
+// there is a record r. The errors are *StaleError and *CollisionError. An
+// unordered mark is never refused and changes nothing.
 func (r Record) Raise(exists bool, m Mark, now time.Time) (next Record, changed bool, err error) {
+	if m.Unordered {
+		return r, false, nil
+	}
 	c := 1
 	if exists {
 		c = m.Token.Compare(r.Highest)

@@ -30,6 +30,14 @@ type Mark struct {
 	// Holder, when not empty, is who holds the token. An equal token of
 	// another holder is a collision.
 	Holder string
+	// Unordered asks for the grant of a write that has no token, or none that
+	// counts: it is older than every token, so that nothing is recorded for it,
+	// it is never stale, and it waits for nothing. A store
+	// of one proxy is never asked.
+	Unordered bool
+	// Observed says that the write is only looked on: its caller waits for no
+	// older ones, and nobody's write is hurried for its sake.
+	Observed bool
 }
 
 // Record is what a store knows of one key.
@@ -84,6 +92,9 @@ type Store interface {
 	// Raised tells of raises made at other proxies. A nil channel says that
 	// this proxy alone uses the store: then a mark that the caller knows to be
 	// durable needs no Acquire, and every grant is Sole.
+	//
+	// A mark that is Unordered tells, beside that, that another proxy waits with
+	// its Token for writes that are unordered or only looked on.
 	Raised() <-chan Mark
 
 	// Close ends the use of the store. clean says that nothing is in flight,

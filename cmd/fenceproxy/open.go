@@ -74,7 +74,7 @@ func openShared(ctx context.Context, cfg *config.Config, p planned, figures *sto
 		return openStore{}, notOpened(engine.setting, err)
 	}
 	figures.follow(s)
-	return openStore{Store: s, changed: s.Changed(), settle: longestSettle(cfg), session: s}, nil
+	return openStore{Store: s, changed: s.Changed(), settle: longestSettle(cfg), unordered: p.unordered(), session: s}, nil
 }
 
 // notOpened tells what the configuration is to blame for from the rest.

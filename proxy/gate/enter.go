@@ -67,10 +67,10 @@ func (g *Gate) Enter(ctx context.Context, r Request, t *Ticket) error {
 // which give their grant back before they are sent. The locks are held.
 func (t *Ticket) keep() {
 	g, c := t.gate, &t.claims[0]
-	if g.sole || g.keeps == nil || len(t.claims) > 1 || c.Unordered || t.read {
+	if g.sole || g.keeps == nil || len(t.claims) > 1 || t.read || c.nowhere() {
 		return
 	}
-	if grant, ok := g.keeps.Held(tokenstore.Mark{Key: c.Key, Token: c.Token, Holder: c.Holder}); ok {
+	if grant, ok := g.keeps.Held(tokenstore.Mark{Key: c.Key, Token: c.Token, Holder: c.Holder, Unordered: c.Unordered}); ok {
 		t.grant = grant
 	}
 }
@@ -204,10 +204,13 @@ func (t *Ticket) decide() (verdict, *claim) {
 	worst, at := admit, &t.claims[0]
 	for i := range t.claims {
 		c := &t.claims[i]
-		if c.Unordered {
-			continue
+		if c.Unordered && (t.read || c.nowhere()) {
+			continue // it holds nothing that others could wait for
 		}
 		v := c.entry.decide(c.Token, c.Holder, c.unorderedBefore(), t.gate.heldBy(c))
+		if c.Unordered {
+			v = admit // whatever there is
+		}
 		if !t.gate.sole && t.grant == nil && (v == admit || v == drain || v == load && c.MaxJump == 0) {
 			v = raise // a shared store admits nothing without a grant (R2), and tells with it what is on record
 		}

@@ -217,6 +217,9 @@ func (g *Gate) raisedElsewhere(m tokenstore.Mark) {
 	defer s.mu.Unlock()
 	if e := s.active[m.Key]; e != nil {
 		e.recorded(m.Token, false, m.Holder)
+		if m.Unordered {
+			e.hurry(m.Token)
+		}
 		e.wake()
 		return
 	}

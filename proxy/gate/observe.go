@@ -11,7 +11,8 @@ import (
 type Seen struct {
 	// Refusal is the error that would have refused it; nil for none.
 	Refusal error
-	// Waits says that it would have waited for older writes.
+	// Waits says that it would have waited for older writes of this proxy. Of
+	// those of others nobody asks: most of them would be over in a moment.
 	Waits bool
 }
 
@@ -70,6 +71,15 @@ func (g *Gate) observe(ctx context.Context, t *Ticket) (Seen, error) {
 			}
 		}
 		if seen.Refusal != nil || v <= drain {
+			if seen.Refusal != nil && failed == nil && t.needsEntry() {
+				t.unlock()
+				g.enterUnordered(ctx, t)
+				t.lock()
+			}
+			if g.stopping.Load() {
+				t.unlock()
+				return Seen{}, ErrStopping
+			}
 			t.registerLooked(seen)
 			t.unlock()
 			return seen, nil

@@ -40,6 +40,9 @@ func (t *Ticket) lift() (marks []tokenstore.Mark) {
 		c := &t.claims[i]
 		e := c.entry
 		if c.Unordered {
+			if !t.gate.sole && !c.nowhere() {
+				marks = append(marks, tokenstore.Mark{Key: c.Key, Unordered: true})
+			}
 			continue
 		}
 		e.state.lift(c.Token)
@@ -47,7 +50,7 @@ func (t *Ticket) lift() (marks []tokenstore.Mark) {
 			continue
 		}
 		m := c.mark()
-		m.Holder = c.Holder
+		m.Holder, m.Observed = c.Holder, t.looks
 		marks = append(marks, m)
 	}
 	return marks
@@ -88,7 +91,7 @@ func (g *Gate) raise(ctx context.Context, t *Ticket, marks []tokenstore.Mark, ow
 	for i := range t.claims {
 		c := &t.claims[i]
 		for _, m := range marks {
-			if m.Key == c.Key {
+			if m.Key == c.Key && !m.Unordered {
 				c.raised(m, err)
 			}
 		}
@@ -113,6 +116,13 @@ func (g *Gate) raise(ctx context.Context, t *Ticket, marks []tokenstore.Mark, ow
 	t.grant = grant
 	if t.looks {
 		return nil // it waits for nothing but the record
+	}
+	if !g.sole {
+		// What waits for other proxies waits for older writes of this one as well,
+		// by their entries, and so does not come to where those are told.
+		t.lock()
+		t.overtake()
+		t.unlock()
 	}
 	return g.drainElsewhere(ctx, t)
 }
@@ -142,6 +152,9 @@ func (g *Gate) drainElsewhere(ctx context.Context, t *Ticket) error {
 	case left(ctx):
 		return ErrLeft
 	case ctx.Err() != nil:
+		t.lock()
+		t.keepPlaces()
+		t.unlock()
 		return &DrainTimeoutError{Key: t.claims[0].Key}
 	}
 	return err

@@ -155,13 +155,14 @@ func (t *Ticket) Overtaken() <-chan struct{} {
 }
 
 // MaySend reports whether the write may still be sent. It is to be asked
-// immediately before the first byte leaves (R5).
-func (t *Ticket) MaySend() bool { return t.grant == nil || t.grant.MaySend() }
+// immediately before the first byte leaves (R5). One that is only looked on
+// may, whatever the store says.
+func (t *Ticket) MaySend() bool { return t.grant == nil || t.looks || t.grant.MaySend() }
 
 // Lost is closed when the write must be cut because its grant does not hold
 // any more (R5, R10). It is nil where that cannot happen.
 func (t *Ticket) Lost() <-chan struct{} {
-	if t.grant == nil {
+	if t.grant == nil || t.looks {
 		return nil
 	}
 	return t.grant.Lost()

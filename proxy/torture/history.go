@@ -78,6 +78,7 @@ type Event struct {
 	ID        uint32        `json:"id,omitempty"`
 	Status    uint16        `json:"status,omitempty"`
 	Kind      Kind          `json:"kind"`
+	Bare      bool          `json:"bare,omitempty"`  // the write has no token
 	Whole     bool          `json:"whole,omitempty"` // the answer's body came to its end
 }
 

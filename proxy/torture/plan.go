@@ -38,8 +38,10 @@ type Plan struct {
 	KeepOff bool          `json:"close,omitempty"`  // close the connection after the answer
 }
 
-// Headers of a write, beside the token.
+// Headers of a write.
 const (
+	tokenHeader = "X-Fencing-Token"
+
 	IDHeader   = "X-Write-Id"
 	PlanHeader = "X-Write-Plan"
 )

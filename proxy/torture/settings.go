@@ -20,6 +20,8 @@ type Settings struct {
 	Waiting   int           // max_waiting_per_key
 	Key       string        // the key of the one rule; "" is thing:{id}
 	Cert      string        // file of a certificate and its key, for TLS; "" for clear text
+	Tokens    string        // token; "" is required
+	Observe   bool          // mode: observe
 	Store     Shared        // of several proxies; the zero Shared is an embedded store
 }
 
@@ -60,7 +62,10 @@ func (s Settings) yaml(listen, admin, store string) string {
 		duration("margin", s.Store.Margin)
 		duration("linger", s.Store.Linger)
 	}
-	line("fencing:\n  token: required")
+	line("fencing:\n  token: %s", cmp.Or(s.Tokens, "required"))
+	if s.Observe {
+		line("  mode: observe")
+	}
 	duration("drain_timeout", s.Drain)
 	line("rules:\n  - name: things\n    path: /things/{id}\n    key: %s", cmp.Or(s.Key, "thing:{id}"))
 	line("  - name: open\n    path: /open/{id}\n    token: none")

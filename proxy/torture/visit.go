@@ -67,16 +67,17 @@ func (b *Backend) visit(c net.Conn, req *http.Request) (*visit, error) {
 	if err != nil {
 		return nil, fmt.Errorf("header %s: %w", IDHeader, err)
 	}
-	token, err := strconv.ParseUint(req.Header.Get("X-Fencing-Token"), 10, 64)
-	if err != nil {
-		return nil, fmt.Errorf("header X-Fencing-Token: %w", err)
+	text := req.Header.Get(tokenHeader)
+	token, err := strconv.ParseUint(text, 10, 64)
+	if err != nil && text != "" {
+		return nil, fmt.Errorf("header %s: %w", tokenHeader, err)
 	}
 	plan, err := decodePlan(req.Header.Get(PlanHeader))
 	if err != nil {
 		return nil, err
 	}
 	key := req.URL.Path[strings.LastIndexByte(req.URL.Path, '/')+1:]
-	return &visit{b: b, c: c, plan: plan, event: Event{ID: uint32(id), Key: key, Token: token}, gone: make(chan struct{}), deadline: 1 << 62}, nil
+	return &visit{b: b, c: c, plan: plan, event: Event{ID: uint32(id), Key: key, Token: token, Bare: text == ""}, gone: make(chan struct{}), deadline: 1 << 62}, nil
 }
 
 // run carries the plan out, with the whole request here. It reports whether

@@ -14,6 +14,7 @@ type Write struct {
 	ID     uint32
 	Key    string
 	Token  uint64
+	Bare   bool // without a token
 	Plan   Plan
 	Method string // "" is PUT
 	Body   int    // declared and sent, bytes
@@ -30,7 +31,7 @@ type Write struct {
 
 // Event is a history's event about w.
 func (w Write) Event(kind Kind) Event {
-	return Event{Kind: kind, ID: w.ID, Key: w.Key, Token: w.Token}
+	return Event{Kind: kind, ID: w.ID, Key: w.Key, Token: w.Token, Bare: w.Bare}
 }
 
 func (w Write) head() string {
@@ -39,8 +40,11 @@ func (w Write) head() string {
 	if method == "" {
 		method = http.MethodPut
 	}
-	fmt.Fprintf(&s, "%s /things/%s HTTP/1.1\r\nHost: fence.test\r\nX-Fencing-Token: %d\r\n%s: %d\r\n%s: %s\r\nContent-Length: %d\r\n",
-		method, w.Key, w.Token, IDHeader, w.ID, PlanHeader, w.Plan.encode(), w.Body)
+	fmt.Fprintf(&s, "%s /things/%s HTTP/1.1\r\nHost: fence.test\r\n%s: %d\r\n%s: %s\r\nContent-Length: %d\r\n",
+		method, w.Key, IDHeader, w.ID, PlanHeader, w.Plan.encode(), w.Body)
+	if !w.Bare {
+		fmt.Fprintf(&s, "%s: %d\r\n", tokenHeader, w.Token)
+	}
 	if w.Expect {
 		s.WriteString("Expect: 100-continue\r\n")
 	}

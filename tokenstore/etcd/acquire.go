@@ -3,6 +3,7 @@ package etcd
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -21,12 +22,14 @@ func (b *Backend) Acquire(ctx context.Context, s session.ID, wants []session.Wan
 			return got, errHolder
 		}
 	}
-	var found []*mvccpb.KeyValue
-	if len(wants) == 1 {
+	found := make([]*mvccpb.KeyValue, len(wants))
+	if len(wants) == 1 && !wants[0].Unordered {
 		var done bool
 		if got, found, done, err = b.acquireOne(ctx, s, &wants[0]); done || err != nil {
 			return got, err
 		}
+	} else if !slices.ContainsFunc(wants, ordered) {
+		// Nothing is read of the records, and nothing can be refused.
 	} else if found, err = b.read(ctx, s, wants); err != nil {
 		return got, err
 	}
@@ -43,6 +46,8 @@ func (b *Backend) Acquire(ctx context.Context, s session.ID, wants []session.Wan
 	}
 }
 
+func ordered(w session.Want) bool { return !w.Unordered }
+
 // acquireOne lets etcd decide, at one moment: the same token, or a lower one or
 // none. Anything else comes back as found, and nothing was written. etcd cannot
 // add a checksum up: the record comes back too, as it was before, and what was
@@ -53,6 +58,7 @@ func (b *Backend) acquireOne(ctx context.Context, s session.ID, w *session.Want)
 	first := tokenstore.Record{Highest: w.Token, Holder: w.Holder, RaisedAt: time.Now()}
 	keep := append(read[:1:1], b.put(s, w)...)
 	raise := append(keep[:len(keep):len(keep)], clientv3.OpPut(mark, encodeRecord(w.Key, first)))
+	keep = append(keep[:len(keep):len(keep)], b.call(w, 0))
 	resp, err := b.txn(ctx, []clientv3.Cmp{b.isAlive(s)}, []clientv3.Op{
 		clientv3.OpTxn(notBelow(mark, w.Token),
 			[]clientv3.Op{clientv3.OpTxn(sameAs(mark, w.Token, w.Holder), keep, read)},
@@ -75,7 +81,7 @@ func (b *Backend) acquireOne(ctx context.Context, s session.ID, w *session.Want)
 		}
 	}
 	got.Raised = !outer.Succeeded
-	got.Older, err = b.entriesOf(w.Key, nil, inner.Responses[1].GetResponseRange().Kvs)
+	got.Older, err = b.olderOf(w, nil, inner.Responses[1].GetResponseRange().Kvs)
 	return got, nil, true, err
 }
 
@@ -104,6 +110,14 @@ func (b *Backend) put(s session.ID, w *session.Want) []clientv3.Op {
 		clientv3.OpPut(b.keys.openOf(&e), ""),
 		clientv3.OpPut(b.keys.ownOf(&e), ""),
 	}
+}
+
+// call puts the key, where there are older entries, to where the watch of their
+// owners finds it: a record that stays as it is tells them nothing.
+func (b *Backend) call(w *session.Want, n int) clientv3.Op {
+	from, end := b.keys.olderRange(w.Key, w.Token)
+	return clientv3.OpTxn([]clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(from), ">", 0).WithRange(end)}, // there are some
+		[]clientv3.Op{clientv3.OpPut(b.keys.callOf(n), encodeCall(w.Key, w.Token))}, nil)
 }
 
 // isAlive belongs into every transaction that puts an entry: of a session that
@@ -155,6 +169,9 @@ func decide(wants []session.Want, values []*mvccpb.KeyValue) (next []string, rai
 	next = make([]string, len(wants))
 	for i := range wants {
 		w := &wants[i]
+		if w.Unordered {
+			continue // it asks nothing of the record
+		}
 		var rec tokenstore.Record
 		if values[i] != nil {
 			if rec, err = decodeRecord(w.Key, values[i].Value); err != nil {
@@ -182,11 +199,17 @@ func (b *Backend) commit(ctx context.Context, s session.ID, wants []session.Want
 		put := b.put(s, w)
 		per = len(put)
 		ops = append(ops, put...)
-		cmps = append(cmps, unchanged(b.keys.markOf(w.Key), values[i]))
+		if !w.Unordered {
+			cmps = append(cmps, unchanged(b.keys.markOf(w.Key), values[i]))
+		}
 	}
 	for i := range wants { // behind the entries, so that those are at fixed places
-		if next[i] != "" {
+		switch {
+		case wants[i].Unordered:
+		case next[i] != "":
 			ops = append(ops, clientv3.OpPut(b.keys.markOf(wants[i].Key), next[i]))
+		default:
+			ops = append(ops, b.call(&wants[i], i))
 		}
 	}
 	resp, err := b.txn(ctx, cmps, ops, b.reads(s, wants))
@@ -198,7 +221,7 @@ func (b *Backend) commit(ctx context.Context, s session.ID, wants []session.Want
 		return nil, now, false, err
 	}
 	for i := range wants {
-		if older, err = b.entriesOf(wants[i].Key, older, resp.Responses[i*per].GetResponseRange().Kvs); err != nil {
+		if older, err = b.olderOf(&wants[i], older, resp.Responses[i*per].GetResponseRange().Kvs); err != nil {
 			return nil, nil, false, err
 		}
 	}

@@ -8,6 +8,8 @@
 //	sess/SESSION                a session that is registered, until End
 //	alive/SESSION               the same on a lease: gone with the lease
 //	mark/KEY                    the record of a key (record.go)
+//	call/N                      a key on which an acquire that has raised nothing
+//	                            has found older entries: what the watch tells
 //	open/KEY 0 TOKEN SESSION NONCE
 //	own/SESSION/TOKEN NONCE KEY an entry, found by its key and by its session
 //

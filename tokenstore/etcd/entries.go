@@ -25,6 +25,17 @@ func (b *Backend) entriesOf(key tokenstore.Key, entries []session.Entry, kvs []*
 	return entries, nil
 }
 
+// olderOf appends those of entriesOf that a want has to wait for.
+func (b *Backend) olderOf(w *session.Want, older []session.Entry, kvs []*mvccpb.KeyValue) ([]session.Entry, error) {
+	entries, err := b.entriesOf(w.Key, nil, kvs)
+	for _, e := range entries {
+		if !w.Unordered && e.Below(w.Token) {
+			older = append(older, e)
+		}
+	}
+	return older, err
+}
+
 // Delete implements session.Backend.
 func (b *Backend) Delete(ctx context.Context, entries []session.Entry) error {
 	for len(entries) > 0 {

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"strconv"
 
 	"github.com/fenceproxy/fenceproxy/tokenstore"
 	"github.com/fenceproxy/fenceproxy/tokenstore/session"
@@ -16,6 +17,7 @@ type layout string
 func (l layout) format() string                   { return string(l) + "format" }
 func (l layout) opened() string                   { return string(l) + "opened" }
 func (l layout) about() string                    { return string(l) + "about" }
+func (l layout) calls() string                    { return string(l) + "call/" }
 func (l layout) sess() string                     { return string(l) + "sess/" }
 func (l layout) alive() string                    { return string(l) + "alive/" }
 func (l layout) marks() string                    { return string(l) + "mark/" }
@@ -25,8 +27,11 @@ func (l layout) aliveOf(s session.ID) string      { return l.alive() + s.String(
 func (l layout) own(s session.ID) string          { return string(l) + "own/" + s.String() + "/" }
 func (l layout) markOf(key tokenstore.Key) string { return l.marks() + string(key) }
 
-// marksEnd is behind the last of alive/ and mark/, between which there is
-// nothing else that changes often: one watch looks at both.
+// callOf is one of a few names, since the watch alone needs what is put there.
+func (l layout) callOf(n int) string { return l.calls() + strconv.Itoa(n) }
+
+// marksEnd is behind the last of alive/, call/ and mark/, between which there is
+// nothing else that changes often: one watch looks at all of them.
 func (l layout) marksEnd() string { return string(l) + "mark0" }
 
 // Behind the key of an entry there is a zero byte and suffixSize bytes more.
@@ -59,8 +64,12 @@ func (l layout) openRange(key tokenstore.Key) (from, end string) {
 	return from + "\x00", from + "\x01"
 }
 
-// olderRange is where the entries of key with a token below t are.
+// olderRange is where the entries of key below t are. Unordered ones stand with
+// those of the lowest token; for that one it has both.
 func (l layout) olderRange(key tokenstore.Key, t tokenstore.Token) (from, end string) {
+	if t == (tokenstore.Token{}) {
+		t.Minor = 1
+	}
 	from, _ = l.openRange(key)
 	b, _ := t.AppendBinary([]byte(from)) // never fails
 	return from, string(b)

@@ -52,6 +52,20 @@ func checksum(key tokenstore.Key, value []byte) uint32 {
 	return crc32.Update(crc32.Checksum([]byte(key), castagnoli), castagnoli, value)
 }
 
+// encodeCall is the value of call/N: a token that is on record, and its key.
+func encodeCall(key tokenstore.Key, t tokenstore.Token) string {
+	b, _ := t.AppendBinary(make([]byte, 0, tokenstore.TokenSize+len(key))) // never fails
+	return string(append(b, key...))
+}
+
+func decodeCall(b []byte) (m tokenstore.Mark, err error) {
+	if len(b) <= tokenstore.TokenSize {
+		return m, errRecord
+	}
+	m.Key = tokenstore.Key(b[tokenstore.TokenSize:])
+	return m, m.Token.UnmarshalBinary(b[:tokenstore.TokenSize])
+}
+
 // decodeRecord reads what encodeRecord wrote. Its error is a
 // *tokenstore.DamagedError.
 func decodeRecord(key tokenstore.Key, b []byte) (rec tokenstore.Record, err error) {

@@ -123,6 +123,12 @@ func watchError(resp *clientv3.WatchResponse, ok bool) error {
 // tellRaised tells of raises, and only then that they were told.
 func (b *Backend) tellRaised(events []*clientv3.Event, sink session.Sink) {
 	for _, ev := range events {
+		if strings.HasPrefix(string(ev.Kv.Key), b.keys.calls()) {
+			if m, err := decodeCall(ev.Kv.Value); err == nil {
+				sink.Raised(m)
+			}
+			continue
+		}
 		name, ok := strings.CutPrefix(string(ev.Kv.Key), b.keys.marks())
 		if !ok {
 			continue // the keepalive of somebody
@@ -186,7 +192,7 @@ func (b *Backend) tellOvertaken(ctx context.Context, entries []session.Entry, si
 		for i := range part {
 			e := &part[i]
 			rec, ok, err := record(e.Key, resp.Responses[i].GetResponseRange().Kvs)
-			if err == nil && ok && e.Token.Less(rec.Highest) {
+			if err == nil && ok && e.Below(rec.Highest) {
 				sink.Raised(tokenstore.Mark{Key: e.Key, Token: rec.Highest, Holder: rec.Holder})
 			}
 		}

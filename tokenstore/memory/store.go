@@ -64,16 +64,18 @@ func (s *Store) Acquire(ctx context.Context, marks []tokenstore.Mark) (tokenstor
 	if s.closed {
 		return nil, tokenstore.Unavailable(errClosed)
 	}
-	next := make([]tokenstore.Record, len(marks))
+	next, changed := make([]tokenstore.Record, len(marks)), make([]bool, len(marks))
 	for i, m := range marks {
 		rec, ok := s.records[m.Key]
 		var err error
-		if next[i], _, err = rec.Raise(ok, m, now); err != nil {
+		if next[i], changed[i], err = rec.Raise(ok, m, now); err != nil {
 			return nil, err
 		}
 	}
 	for i, m := range marks {
-		s.records[m.Key] = next[i]
+		if changed[i] {
+			s.records[m.Key] = next[i]
+		}
 	}
 	return tokenstore.Sole, nil
 }

@@ -48,7 +48,8 @@ func (b *Backend) Look(ctx context.Context, keys []tokenstore.Key) (states []ses
 	var key, token []byte
 	var owner pgtype.UUID
 	var nonce *int64
-	err = call(ctx, b.work, b.sql.look, []any{raw}, []any{&key, &r.highest, &r.raisedAt, &r.holder, &token, &owner, &nonce}, func() error {
+	var overtaken *bool
+	err = call(ctx, b.work, b.sql.look, []any{raw}, []any{&key, &r.highest, &r.raisedAt, &r.holder, &token, &owner, &nonce, &overtaken}, func() error {
 		if last := len(states) - 1; last < 0 || string(states[last].Key) != string(key) {
 			st := session.State{Key: tokenstore.Key(key)}
 			if rec, err := r.record(st.Key); err == nil { // of a damaged one nothing is told; the others do not suffer
@@ -65,6 +66,9 @@ func (b *Backend) Look(ctx context.Context, keys []tokenstore.Key) (states []ses
 			return err
 		}
 		st.Open = append(st.Open, e)
+		if e.Unordered() && overtaken != nil && *overtaken {
+			st.Overtaken = append(st.Overtaken, e)
+		}
 		return nil
 	})
 	if err != nil {

@@ -44,7 +44,7 @@ func (n names) statements() statements {
 		restore:   n.sql("SELECT {restore}($1, $2, $3, $4)"),
 		change:    n.sql("SELECT {change}($1, $2)"),
 		load:      n.sql("SELECT highest, raised_at, holder FROM {keys} WHERE key = $1"),
-		look: n.sql(`SELECT d.key, k.highest, k.raised_at, k.holder, e.token, e.session, e.nonce
+		look: n.sql(`SELECT d.key, k.highest, k.raised_at, k.holder, e.token, e.session, e.nonce, e.overtaken
 			FROM unnest($1::bytea[]) d(key) LEFT JOIN {keys} k ON k.key = d.key LEFT JOIN {entries} e ON e.key = d.key ORDER BY d.key`),
 		entries: n.sql("SELECT key, token, nonce FROM {entries} WHERE session = $1"),
 		about:   n.sql("SELECT value FROM {about}"),

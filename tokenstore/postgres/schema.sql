@@ -40,7 +40,7 @@ CREATE TABLE {entries} (
 	token     bytea NOT NULL CHECK (length(token) = 24),
 	session   uuid NOT NULL,
 	nonce     bigint NOT NULL,
-	overtaken boolean NOT NULL DEFAULT false, -- a higher token is on record
+	overtaken boolean NOT NULL DEFAULT false, -- an acquire has found it as an older one
 	PRIMARY KEY (key, token, session, nonce)
 );
 CREATE INDEX {entries_session} ON {entries} (session, overtaken);
@@ -117,6 +117,10 @@ END $$;
 -- acquire is R2, for keys that come sorted. It returns the older entries and
 -- then 'done', with how many records it has raised for a nonce, or the one
 -- refusal.
+--
+-- A nonce below 0 is that of an unordered entry, which has the lowest token and
+-- is below every one. It asks nothing of the record, so its key is not locked: it
+-- is there for all who come after it has committed, and is not sent before.
 CREATE OR REPLACE FUNCTION {acquire}(p_session uuid, p_keys bytea[], p_tokens bytea[], p_holders bytea[], p_nonces bigint[])
 RETURNS TABLE (o_said text, o_key bytea, o_token bytea, o_session uuid, o_nonce bigint, o_holder bytea) LANGUAGE plpgsql AS $$
 DECLARE
@@ -137,6 +141,7 @@ BEGIN
 	-- First all keys are locked and looked at, and only then anything is put.
 	<<each>>
 	FOR i IN 1 .. cardinality(p_keys) LOOP
+		CONTINUE WHEN p_nonces[i] < 0;
 		LOOP
 			SELECT highest, holder INTO r FROM {keys} WHERE key = p_keys[i] FOR NO KEY UPDATE;
 			EXIT WHEN FOUND;
@@ -164,6 +169,10 @@ BEGIN
 	END LOOP;
 
 	FOR i IN 1 .. cardinality(p_keys) LOOP
+		IF p_nonces[i] < 0 THEN
+			INSERT INTO {entries} (key, token, session, nonce) VALUES (p_keys[i], p_tokens[i], p_session, p_nonces[i]);
+			CONTINUE;
+		END IF;
 		IF NOT p_keys[i] = ANY (made) THEN
 			UPDATE {keys} SET highest = p_tokens[i], raised_at = clock_timestamp(), holder = p_holders[i] WHERE key = p_keys[i] AND highest < p_tokens[i];
 			IF FOUND THEN
@@ -173,9 +182,9 @@ BEGIN
 			END IF;
 		END IF;
 		INSERT INTO {entries} (key, token, session, nonce) VALUES (p_keys[i], p_tokens[i], p_session, p_nonces[i]);
-		-- The key is locked: whoever has put an entry has committed it, and the
-		-- next one finds the higher record.
-		FOR r IN SELECT * FROM {entries} WHERE key = p_keys[i] AND token < p_tokens[i] ORDER BY token, session, nonce LOOP
+		-- The key is locked: whoever has put an entry with a token has committed
+		-- it, and the next one finds the higher record.
+		FOR r IN SELECT * FROM {entries} WHERE key = p_keys[i] AND token <= p_tokens[i] AND (token < p_tokens[i] OR nonce < 0) ORDER BY token, session, nonce LOOP
 			IF NOT r.overtaken THEN
 				UPDATE {entries} SET overtaken = true WHERE key = r.key AND token = r.token AND session = r.session AND nonce = r.nonce;
 				CONTINUE WHEN NOT FOUND; -- deleted meanwhile

@@ -24,7 +24,7 @@
 //	record:KEY           token, when it was recorded, holder
 //	open:KEY             sorted set: the entries of a key, the lowest token first
 //	own:SESSION          sorted set: the entries of a session
-//	overtaken:SESSION    hash: its entries below the highest → the token that is
+//	overtaken:SESSION    hash: its entries that an acquire has found → the token of that
 //
 // None of them ever expires, and Redis must not evict them.
 package redis

@@ -135,7 +135,7 @@ func (sh *shard) decide(l *life, m *tokenstore.Mark) (usable *hold, err error) {
 	if sl == nil {
 		return nil, nil
 	}
-	if sl.passed(m.Token) {
+	if !m.Unordered && sl.passed(m.Token) {
 		return nil, &tokenstore.StaleError{Key: m.Key, Token: m.Token, Highest: sl.seen}
 	}
 	for h := sl.holds; h != nil; h = h.next {
@@ -158,8 +158,11 @@ func (s *Store) newAcquisition(l *life, marks []tokenstore.Mark, found []*hold) 
 		}
 		m := marks[i]
 		m.Clear = false // this proxy cannot know that of the others' writes
+		if m.Unordered {
+			m.Token, m.Holder = tokenstore.Token{}, ""
+		}
 		h := &hold{
-			entry:  Entry{Key: m.Key, Token: m.Token, Session: l.id, Nonce: s.nonce.Add(1)},
+			entry:  Entry{Key: m.Key, Token: m.Token, Session: l.id, Nonce: s.nonce.Add(1) | kind(&m)},
 			holder: m.Holder, life: l, shard: s.table.of(m.Key), acq: acq,
 		}
 		found[i] = h
@@ -210,12 +213,17 @@ func (s *Store) acquire(acq *acquisition) {
 // recorded takes over a transaction that was made. The locks are held.
 func (s *Store) recorded(acq *acquisition, older []Entry) {
 	for _, h := range acq.holds {
+		if h.entry.Unordered() { // it has raised nothing and waits for nothing
+			s.settleIn(h, nil)
+			continue
+		}
 		// First, so that what it shuts and nobody uses is not waited for.
 		s.raised(h.slot, h.entry.Token)
+		s.foundAll(h.slot)
 		var wait map[id]struct{}
 		for i := range older {
 			e := &older[i]
-			if e.Key != h.entry.Key || !e.Token.Less(h.entry.Token) || s.settled(h.slot, e) {
+			if e.Key != h.entry.Key || !e.Below(h.entry.Token) || s.settled(h.slot, e) {
 				continue
 			}
 			if wait == nil {

@@ -20,6 +20,10 @@ func (id ID) String() string { return hex.EncodeToString(id[:]) }
 // the proxy of Session. All four fields together are its identity: entries
 // that differ in Nonce alone are different ones, and stand side by side. An
 // identity is used once, so that what is deleted never comes back (X10).
+//
+// The highest bit of Nonce makes an entry Unordered. Its Token is the zero
+// Token then, and an entry of that very token is not below the lowest one while
+// it is: where an engine asks for older entries, it has to look at that bit.
 type Entry struct {
 	Key     tokenstore.Key
 	Token   tokenstore.Token
@@ -36,7 +40,8 @@ type Want struct {
 
 // Acquired is what an Acquire has done, beside putting its entries.
 type Acquired struct {
-	// Older are the entries on the keys with a lower token than the want's.
+	// Older are the entries on the keys with a lower token than the want's, and
+	// all Unordered ones.
 	Older []Entry
 	// Raised says that a record was made, or has a higher token than before.
 	Raised bool
@@ -48,6 +53,9 @@ type State struct {
 	Record tokenstore.Record
 	Exists bool // there is a record
 	Open   []Entry
+	// Overtaken are the unordered ones among Open that an acquire has found as
+	// older ones. An engine whose Watch tells of that by Raised may leave it out.
+	Overtaken []Entry
 }
 
 // ErrSessionOver is wrapped by the errors of KeepAlive and Acquire for a
@@ -58,7 +66,9 @@ var ErrSessionOver = errors.New("the session is gone from the store")
 // methods do not block. What is told MUST be true; it may be told late, twice
 // or never.
 type Sink interface {
-	// Raised tells that m.Token, or a higher one, is durably on record.
+	// Raised tells that m.Token, or a higher one, is durably on record, and that
+	// the acquire of it may have found older entries of this proxy. It is told
+	// also where the record was equal.
 	Raised(m tokenstore.Mark)
 	// Gone tells that an entry was deleted.
 	Gone(e Entry)
@@ -96,9 +106,9 @@ type Backend interface {
 	// whose clock steps back would revive it).
 	//
 	// It is confirmed only with the proof that raises were seen (R7): before it
-	// returns nil, every key on which s has an entry with a token lower than the
-	// highest, both recorded before the call began, MUST have been told to the
-	// Sink of Watch, or be in overtaken. It may be there again each time, for as
+	// returns nil, every key on which an Acquire has returned an entry of s as an
+	// older one, before the call began, MUST have been told to the Sink of Watch
+	// after that, or be in overtaken. It may be there again each time, for as
 	// long as the entry exists. Where nobody can say (no watch runs, or it is
 	// behind), KeepAlive waits, and returns an error when ctx ends.
 	//
@@ -118,10 +128,11 @@ type Backend interface {
 	// transaction:
 	//
 	//   - all records can be raised, or are equal: all are recorded, an entry
-	//     is put for every want, and the older entries are returned, of any
-	//     session, those of s and of dead sessions too. They MUST be complete: an
-	//     entry that is committed before this transaction is among them, and one
-	//     that comes after it finds the higher record and is refused.
+	//     is put for every want, and the older entries are returned, the
+	//     Unordered ones among them, of any session, those of s and of dead
+	//     sessions too. They MUST be complete: an entry that is committed before
+	//     this transaction is among them, and one with a token that comes after it
+	//     finds the higher record and is refused.
 	//   - one is higher: a *tokenstore.StaleError; one is held by another: a
 	//     *tokenstore.CollisionError. Nothing is recorded, no entry is put.
 	//   - s is not alive: ErrSessionOver, and nothing is recorded. After s was
@@ -130,11 +141,15 @@ type Backend interface {
 	//   - a record cannot be read: a *tokenstore.DamagedError; nothing is
 	//     recorded.
 	//
+	// For an Unordered want nothing is recorded, nothing is refused but a session
+	// that is not alive, and nothing is returned: its entry is put, with those of
+	// the others.
+	//
 	// An entry MUST NOT expire: only Delete removes it (X5). wants are 1 to 16
 	// different keys, not sorted; Clear is never set.
 	//
-	// Those that hold older entries on the keys should hear of the raise at
-	// once, by their Watch.
+	// Those that hold older entries on the keys should hear of it at once, by
+	// their Watch, also where the record was equal.
 	Acquire(ctx context.Context, s ID, wants []Want) (Acquired, error)
 
 	// Delete removes exactly these entries (R6, R9), at most MaxBatch, of any

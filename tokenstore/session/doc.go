@@ -24,6 +24,11 @@
 // delete, if it is not known, the entry counts as existing (R8): its nonce is
 // never used again, and it is removed whenever it shows up.
 //
+// Writes without a token that counts have holds too, below every token, that
+// raise nothing and wait for nothing (unordered.go). Such a hold admits until an
+// acquire has found its entry; who has found it waits for those that it admitted
+// before, and for no later ones.
+//
 // What runs behind the callers: keep and guard (life.go) keep the session and
 // cut it; poll (wait.go) looks after the entries that are waited for; sweep
 // (sweep.go) looks after sessions that are gone; remove (remove.go) deletes

@@ -48,6 +48,12 @@ func (g *grant) drained(ctx context.Context, h *hold) error {
 	if g.released.Load() {
 		return tokenstore.Unavailable(errors.New("the grant was released"))
 	}
+	if h.entry.Unordered() { // it waits for nothing
+		if g.life.over() {
+			return tokenstore.Unavailable(context.Cause(g.life.ctx))
+		}
+		return nil
+	}
 	for {
 		h.shard.mu.Lock()
 		p, drained, seen, passed := h.phase, h.drained, h.slot.seen, h.slot.passed(h.entry.Token)

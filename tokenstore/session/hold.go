@@ -40,6 +40,9 @@ type hold struct {
 	began   time.Time // of waiting
 	told    bool      // that it waits for long
 
+	found   bool // an acquire has found its entry, which is unordered
+	hurried bool // the gate knows that somebody waits for it: see Store.hurry
+
 	resting            bool // nobody uses it: see shard.rest
 	since              time.Duration
 	prevIdle, nextIdle *hold
@@ -48,7 +51,7 @@ type hold struct {
 // usable reports whether a write with mark m may use h, now or when its
 // transaction is done. A holder that is not on record yet needs a transaction.
 func (h *hold) usable(l *life, m *tokenstore.Mark) bool {
-	return h.life == l && h.phase <= live && h.entry.Token == m.Token && (m.Holder == "" || m.Holder == h.holder)
+	return h.life == l && h.phase <= live && h.fits(m)
 }
 
 // use counts one user more. The lock is held.
@@ -84,7 +87,7 @@ func (s *Store) settleIn(h *hold, older map[id]struct{}) {
 		h.drained, h.began = make(chan struct{}), time.Now()
 		s.waits.add(h)
 	}
-	if h.slot.passed(h.entry.Token) || h.life.over() {
+	if h.overtaken() || h.life.over() {
 		s.shut(h)
 		return
 	}
@@ -117,7 +120,7 @@ func (s *Store) shut(h *hold) {
 func (s *Store) finish(h *hold) {
 	h.phase = over
 	s.gone(h.slot, h.entry.id())
-	s.removals.add(h.slot.passed(h.entry.Token), removal{h.entry, h})
+	s.removals.add(h.overtaken(), removal{h.entry, h})
 }
 
 // gone lets the holds of a key go on that waited for an entry. The lock is
@@ -150,7 +153,7 @@ func (s *Store) stopWaiting(h *hold) {
 func (s *Store) raised(sl *slot, t tokenstore.Token) bool {
 	news := sl.raise(t)
 	for h := sl.holds; h != nil && news; h = h.next {
-		if !h.entry.Token.Less(sl.seen) {
+		if h.entry.Unordered() || !h.entry.Token.Less(sl.seen) {
 			continue
 		}
 		if h.phase == over { // somebody waits for what was not urgent until now

@@ -161,6 +161,7 @@ func (s *Store) keepAlive(l *life) {
 			if known := s.heardOf(m); !known {
 				s.look.add(m.Key) // an entry that no hold knows (R8)
 			}
+			s.foundOn(m.Key, true)
 		}
 		l.confirm(sent + s.opts.TTL - s.opts.Margin)
 	}

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/fenceproxy/fenceproxy/tokenstore"
@@ -38,7 +39,8 @@ type Listed struct {
 
 // ReadHeader returns what an engine remembers of the whole store. It is clean
 // where no session is registered: a session ends only when its last entry is
-// gone. alive tells how many proxies use it.
+// gone. alive tells how many proxies use it. Where unordered entries are left,
+// writes may be on their way to keys that have no record.
 func ReadHeader(ctx context.Context, b Backend) (h dump.Header, alive int, err error) {
 	sessions, err := b.Sessions(ctx)
 	if err != nil {
@@ -54,7 +56,16 @@ func ReadHeader(ctx context.Context, b Backend) (h dump.Header, alive int, err e
 		a, err = readAbout(old)
 		return old, err
 	})
-	return dump.Header{Clean: len(sessions) == 0, Rules: a.Rules, Epochs: a.Epochs}, alive, err
+	h = dump.Header{Clean: len(sessions) == 0, Rules: a.Rules, Epochs: a.Epochs}
+	for s := range sessions {
+		if err != nil || h.Unordered {
+			break
+		}
+		var left []Entry
+		left, err = b.Entries(ctx, s)
+		h.Unordered = slices.ContainsFunc(left, Entry.Unordered)
+	}
+	return h, alive, err
 }
 
 // ImportHeader makes an engine remember the rules and epochs of another store,

@@ -1,6 +1,8 @@
 package session
 
 import (
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -26,7 +28,7 @@ func (s *Store) raisedElsewhere(m tokenstore.Mark) (known bool) {
 	news := true
 	if sl := sh.slots[m.Key]; sl != nil {
 		for h := sl.holds; h != nil && !known; h = h.next {
-			known = h.entry.Token.Less(m.Token)
+			known = h.entry.Below(m.Token)
 		}
 		news = s.raised(sl, m.Token)
 	}
@@ -42,7 +44,10 @@ type sink struct{ s *Store }
 
 var _ Sink = sink{}
 
-func (k sink) Raised(m tokenstore.Mark) { k.s.heardOf(m) }
+func (k sink) Raised(m tokenstore.Mark) {
+	k.s.heardOf(m)
+	k.s.foundOn(m.Key, false)
+}
 
 func (k sink) Gone(e Entry) { k.s.goneElsewhere(&e) }
 
@@ -80,13 +85,15 @@ func (s *Store) follow() {
 	}
 }
 
-// news are the raises that the gate is to be told of, the highest of each key.
+// news are the raises that the gate is to be told of, the highest of each key,
+// and of those who wait.
 type news struct {
 	out  chan tokenstore.Mark
 	kick chan struct{} // capacity 1
 
 	mu    sync.Mutex // guards what follows; taken last
 	marks map[tokenstore.Key]tokenstore.Mark
+	calls []tokenstore.Mark // that somebody waits: see Store.hurry
 }
 
 func (n *news) init() {
@@ -103,11 +110,20 @@ func (n *news) add(m tokenstore.Mark) {
 	kick(n.kick)
 }
 
-func (n *news) take() map[tokenstore.Key]tokenstore.Mark {
+// hurry adds that a write with token t waits for those that are unordered or
+// only looked on.
+func (n *news) hurry(key tokenstore.Key, t tokenstore.Token) {
+	n.mu.Lock()
+	n.calls = append(n.calls, tokenstore.Mark{Key: key, Token: t, Unordered: true})
+	n.mu.Unlock()
+	kick(n.kick)
+}
+
+func (n *news) take() []tokenstore.Mark {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	marks := n.marks
-	n.marks = map[tokenstore.Key]tokenstore.Mark{}
+	marks := slices.AppendSeq(n.calls, maps.Values(n.marks))
+	n.marks, n.calls = map[tokenstore.Key]tokenstore.Mark{}, nil
 	return marks
 }
 

@@ -40,6 +40,7 @@ type world struct {
 	rng  *rand.Rand
 	next [rKeys]uint64                       // about where the tokens of a key are
 	last map[tokenstore.Key]tokenstore.Token // applied
+	ask  map[tokenstore.Mark]time.Time       // when a token was first asked for
 	bad  []string
 
 	wg    sync.WaitGroup
@@ -47,7 +48,7 @@ type world struct {
 }
 
 // tally is what a run must have seen to show anything.
-type tally struct{ sent, stale, refused, cut, crashed, notSent, applied, waited atomic.Int64 }
+type tally struct{ sent, stale, refused, cut, crashed, notSent, applied, waited, unordered, observed atomic.Int64 }
 
 func (w *world) n(n int) int {
 	w.mu.Lock()
@@ -69,7 +70,8 @@ func TestRandom(t *testing.T) {
 		})
 	}
 	for name, n := range map[string]*atomic.Int64{"sent": &total.sent, "stale": &total.stale, "refused": &total.refused, "cut": &total.cut,
-		"crashed": &total.crashed, "not sent": &total.notSent, "applied": &total.applied, "waited": &total.waited} {
+		"crashed": &total.crashed, "not sent": &total.notSent, "applied": &total.applied, "waited": &total.waited,
+		"unordered": &total.unordered, "only looked on": &total.observed} {
 		t.Logf("%s: %d", name, n.Load())
 		if n.Load() == 0 {
 			t.Errorf("nothing was %s: these runs show nothing", name)
@@ -78,7 +80,7 @@ func TestRandom(t *testing.T) {
 }
 
 func play(t *testing.T, seed uint64, total *tally) {
-	w := &world{t: t, engine: sessiontest.NewEngine(), begun: time.Now(), rng: rand.New(rand.NewPCG(seed, 5)), last: map[tokenstore.Key]tokenstore.Token{}}
+	w := &world{t: t, engine: sessiontest.NewEngine(), begun: time.Now(), rng: rand.New(rand.NewPCG(seed, 5)), last: map[tokenstore.Key]tokenstore.Token{}, ask: map[tokenstore.Mark]time.Time{}}
 	for range 2 + seed%2 {
 		w.wg.Go(w.site)
 	}
@@ -88,7 +90,8 @@ func play(t *testing.T, seed uint64, total *tally) {
 		t.Error(bad)
 	}
 	for _, pair := range [][2]*atomic.Int64{{&total.sent, &w.tally.sent}, {&total.stale, &w.tally.stale}, {&total.refused, &w.tally.refused}, {&total.cut, &w.tally.cut},
-		{&total.crashed, &w.tally.crashed}, {&total.notSent, &w.tally.notSent}, {&total.applied, &w.tally.applied}, {&total.waited, &w.tally.waited}} {
+		{&total.crashed, &w.tally.crashed}, {&total.notSent, &w.tally.notSent}, {&total.applied, &w.tally.applied}, {&total.waited, &w.tally.waited},
+		{&total.unordered, &w.tally.unordered}, {&total.observed, &w.tally.observed}} {
 		pair[0].Add(pair[1].Load())
 	}
 }
@@ -248,18 +251,28 @@ func (s *site) clients(stop chan struct{}) {
 	}
 }
 
-// marks draws one or two keys with tokens around the newest.
+// marks draws one or two keys with tokens around the newest, or without one.
 func (s *site) marks() (marks []tokenstore.Mark) {
-	first := s.n(rKeys)
+	first, observed := s.n(rKeys), s.n(8) == 0
 	for i := range 1 + s.n(4)/3 {
 		k := (first + i) % rKeys
+		key := tokenstore.Key(fmt.Sprint("k", k))
+		if s.n(4) == 0 {
+			marks = append(marks, tokenstore.Mark{Key: key, Unordered: true})
+			continue
+		}
 		s.mu.Lock()
 		if s.rng.IntN(20) == 0 {
 			s.next[k]++
 		}
 		n := s.next[k] - min(s.next[k], uint64(s.rng.IntN(2)))
+		m := tokenstore.Mark{Key: key, Token: tok(n)}
+		if _, ok := s.ask[m]; !ok {
+			s.ask[m] = time.Now()
+		}
 		s.mu.Unlock()
-		marks = append(marks, tokenstore.Mark{Key: tokenstore.Key(fmt.Sprint("k", k)), Token: tok(n)})
+		m.Observed = observed
+		marks = append(marks, m)
 	}
 	return marks
 }
@@ -274,6 +287,9 @@ func (s *site) admit(ctx context.Context, marks []tokenstore.Mark) (tokenstore.G
 	g, err := s.store.Acquire(ctx, marks)
 	if err != nil {
 		return nil, err
+	}
+	if marks[0].Observed {
+		return g, nil // it waits for nobody
 	}
 	if err = g.Drained(ctx); err != nil {
 		g.Release()
@@ -297,6 +313,7 @@ func (s *site) write() {
 		s.tally.refused.Add(1)
 		return
 	}
+	admitted := time.Now()
 	if s.n(4) == 0 {
 		time.Sleep(s.upTo(4 * time.Second)) // it waits for older writes here, or for a client's slow upload
 	}
@@ -315,18 +332,18 @@ func (s *site) write() {
 		return
 	default:
 	}
-	s.send(g, marks)
+	s.send(g, marks, admitted)
 }
 
 // send hands the write to the upstream, and follows it to the end.
-func (s *site) send(g tokenstore.Grant, marks []tokenstore.Mark) {
+func (s *site) send(g tokenstore.Grant, marks []tokenstore.Mark, admitted time.Time) {
 	s.tally.sent.Add(1)
 	takes := s.upTo(time.Second)
 	if s.n(8) == 0 {
 		takes = s.upTo(20 * time.Second)
 	}
 	answered, lost := make(chan struct{}), make(chan time.Time, 1)
-	s.wg.Go(func() { s.upstream(marks, takes, lost, answered) })
+	s.wg.Go(func() { s.upstream(marks, admitted, takes, lost, answered) })
 	select {
 	case <-answered:
 		s.port.Awake()
@@ -348,27 +365,48 @@ func (s *site) send(g tokenstore.Grant, marks []tokenstore.Mark) {
 
 // upstream applies a write after a while. Once sight of it was lost it does so
 // within settle, as late as it likes, or never.
-func (s *site) upstream(marks []tokenstore.Mark, takes time.Duration, lost chan time.Time, answered chan struct{}) {
+func (s *site) upstream(marks []tokenstore.Mark, admitted time.Time, takes time.Duration, lost chan time.Time, answered chan struct{}) {
 	select {
 	case <-time.After(takes):
-		s.apply(marks)
+		s.apply(marks, admitted)
 		close(answered)
 	case <-lost:
 		if s.n(3) > 0 {
 			time.Sleep(s.upTo(rSettle) / 4)
 			time.Sleep(rSettle*3/4 - time.Millisecond)
-			s.apply(marks)
+			s.apply(marks, admitted)
 		}
 	}
 }
 
-func (s *site) apply(marks []tokenstore.Mark) {
+// apply holds the promises against a write that the upstream applies: no higher
+// token was applied before it, and if it has none, none that was asked for when
+// it had been admitted already. Who only looks on keeps to nothing, but others
+// wait for his writes as well.
+func (s *site) apply(marks []tokenstore.Mark, admitted time.Time) {
 	s.tally.applied.Add(1)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	observed := false
 	for _, m := range marks {
-		if m.Token.Less(s.last[m.Key]) {
-			s.bad = append(s.bad, fmt.Sprintf("%v: token %s is applied to %s after %s", time.Since(s.begun), m.Token, m.Key, s.last[m.Key]))
+		observed = observed || m.Observed
+	}
+	for _, m := range marks {
+		last := s.last[m.Key]
+		switch {
+		case m.Unordered:
+			s.tally.unordered.Add(1)
+			if asked, ok := s.ask[tokenstore.Mark{Key: m.Key, Token: last}]; ok && last != (tokenstore.Token{}) && admitted.Before(asked) {
+				s.bad = append(s.bad, fmt.Sprintf("%v: a write without a token, admitted %v before token %s was asked for, is applied to %s after that",
+					time.Since(s.begun), asked.Sub(admitted), last, m.Key))
+			}
+			continue
+		case m.Token.Less(last):
+			s.bad = append(s.bad, fmt.Sprintf("%v: token %s is applied to %s after %s", time.Since(s.begun), m.Token, m.Key, last))
+		}
+		if observed {
+			s.tally.observed.Add(1)
+			continue
 		}
 		s.last[m.Key] = m.Token
 	}

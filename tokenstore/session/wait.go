@@ -158,6 +158,12 @@ func (s *Store) takeOver(st *State, before map[*hold]struct{}) {
 	if sl == nil {
 		return
 	}
+	for i := range st.Overtaken {
+		if h := sl.find(st.Overtaken[i].id()); h != nil {
+			s.foundOne(h)
+		}
+	}
+	s.hurry(sl, st.Open)
 	for h := sl.holds; h != nil; h = h.next {
 		if _, ok := before[h]; !ok {
 			continue

@@ -216,3 +216,8 @@ func (f *Faulty) refusal(key tokenstore.Key) error {
 	}
 	return tokenstore.Unavailable(f.failWith)
 }
+
+// Remember passes on to the store that fails, which must be a Rememberer.
+func (f *Faulty) Remember(ctx context.Context, c tokenstore.Configuration) error {
+	return f.inner.(tokenstore.Rememberer).Remember(ctx, c)
+}

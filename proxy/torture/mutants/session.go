@@ -60,7 +60,7 @@ func sharedStore() []mutant {
 			acquireFile, "\th.use()\n\treturn &grant{", "\treturn &grant{",
 			sessionPkg, "TestHeld"),
 		one("X10", "R6: an entry is acquired again with the nonce of before",
-			acquireFile, "Nonce: s.nonce.Add(1)}", "Nonce: 1}",
+			acquireFile, "Nonce: s.nonce.Add(1) | ", "Nonce: 1 | ",
 			sessionPkg, "TestStoryX10"),
 		{name: "X12", rule: "R8: nobody looks for entries without an owner", edits: []edit{
 			{waitFile, "\t\tif s.own.has(e.Session) && (", "\t\tif false && s.own.has(e.Session) && ("},

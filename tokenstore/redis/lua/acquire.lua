@@ -3,30 +3,49 @@
 -- recorded, the older entries, each as key and member, and how many records were
 -- raised.
 --
+-- The highest bit of a nonce is that of an unordered entry, which has the lowest
+-- token and is below every one. It asks nothing of the record.
+--
 -- Redis does not undo a script that fails half-way: everything is read and
 -- decided before the first write.
 local s, channel = ARGV[2], ARGV[4]
 local ok, why = live(s, ARGV[3])
 if not ok then return why end
 
+local lowest, second = ('\0'):rep(24), ('\0'):rep(23) .. '\1'
+local function unordered(nonce) return nonce:byte(1) >= 128 end
+
+-- below returns the entries of a key that a token waits for. Members begin with
+-- their token, and Redis compares them byte for byte.
+local function below(key, token)
+  local name = P .. 'open:' .. key
+  if token ~= lowest then return redis.call('ZRANGEBYLEX', name, '-', '(' .. token) end
+  local found = {}
+  for _, m in ipairs(redis.call('ZRANGEBYLEX', name, '-', '(' .. second)) do
+    if unordered(m:sub(41)) then found[#found + 1] = m end
+  end
+  return found
+end
+
 local wants, raised = {}, 0
 for i = 5, #ARGV, 4 do
-  local w = {key = ARGV[i], token = ARGV[i + 1], nonce = ARGV[i + 2], holder = ARGV[i + 3]}
-  local rec = record(w.key)
-  if rec == false then return {'damaged', w.key} end
-  local c = rec and compare(w.token, rec.token) or 1
-  if c < 0 then return {'stale', w.key, rec.token} end
-  if c == 0 and w.holder ~= '' and rec.holder ~= '' and w.holder ~= rec.holder then
-    return {'collision', w.key, rec.holder}
+  local w = {key = ARGV[i], token = ARGV[i + 1], nonce = ARGV[i + 2], holder = ARGV[i + 3], older = {}}
+  if not unordered(w.nonce) then
+    local rec = record(w.key)
+    if rec == false then return {'damaged', w.key} end
+    local c = rec and compare(w.token, rec.token) or 1
+    if c < 0 then return {'stale', w.key, rec.token} end
+    if c == 0 and w.holder ~= '' and rec.holder ~= '' and w.holder ~= rec.holder then
+      return {'collision', w.key, rec.holder}
+    end
+    if c > 0 then
+      w.new, w.record = not rec, w.token .. text(now) .. w.holder
+      raised = raised + 1
+    elseif rec.holder == '' and w.holder ~= '' then
+      w.record = rec.token .. rec.at .. w.holder
+    end
+    w.older = below(w.key, w.token)
   end
-  if c > 0 then
-    w.new, w.record = not rec, w.token .. text(now) .. w.holder
-    raised = raised + 1
-  elseif rec.holder == '' and w.holder ~= '' then
-    w.record = rec.token .. rec.at .. w.holder
-  end
-  -- Members begin with their token, and Redis compares them byte for byte.
-  w.older = redis.call('ZRANGEBYLEX', P .. 'open:' .. w.key, '-', '(' .. w.token)
   wants[#wants + 1] = w
 end
 

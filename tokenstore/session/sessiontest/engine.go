@@ -20,11 +20,14 @@ import (
 type Engine struct {
 	mu       sync.Mutex // guards what follows
 	records  map[tokenstore.Key]tokenstore.Record
-	open     map[tokenstore.Key]map[session.Entry]struct{}
+	open     map[tokenstore.Key]map[session.Entry]*found
 	sessions map[session.ID]*registered
 	about    []byte
 	ports    []*Port
 }
+
+// found says of an entry whether an acquire has found it as an older one.
+type found struct{ yes bool }
 
 // registered is a session that was begun and not ended.
 type registered struct {
@@ -36,7 +39,7 @@ type registered struct {
 func NewEngine() *Engine {
 	return &Engine{
 		records:  map[tokenstore.Key]tokenstore.Record{},
-		open:     map[tokenstore.Key]map[session.Entry]struct{}{},
+		open:     map[tokenstore.Key]map[session.Entry]*found{},
 		sessions: map[session.ID]*registered{},
 	}
 }
@@ -100,8 +103,8 @@ func (e *Engine) keepAlive(s session.ID, ttl time.Duration) (overtaken []tokenst
 	e.sessions[s].until = time.Now().Add(ttl)
 	for key, entries := range e.open {
 		highest := e.records[key].Highest
-		for entry := range entries {
-			if entry.Session == s && entry.Token.Less(highest) {
+		for entry, was := range entries {
+			if entry.Session == s && was.yes {
 				overtaken = append(overtaken, tokenstore.Mark{Key: key, Token: highest})
 				break
 			}
@@ -134,32 +137,38 @@ func (e *Engine) acquire(s session.ID, wants []session.Want) (got session.Acquir
 		e.mu.Unlock()
 		return got, session.ErrSessionOver
 	}
-	next, now := make([]tokenstore.Record, len(wants)), time.Now()
+	next, changed, now := make([]tokenstore.Record, len(wants)), make([]bool, len(wants)), time.Now()
 	for i := range wants {
 		rec, ok := e.records[wants[i].Key]
-		if next[i], _, err = rec.Raise(ok, wants[i].Mark, now); err != nil {
+		if next[i], changed[i], err = rec.Raise(ok, wants[i].Mark, now); err != nil {
 			e.mu.Unlock()
 			return session.Acquired{}, err
 		}
-		got.Raised = got.Raised || !ok || rec.Highest.Less(next[i].Highest)
+		got.Raised = got.Raised || !wants[i].Unordered && (!ok || rec.Highest.Less(next[i].Highest))
 	}
 	for i := range wants {
 		w := &wants[i]
-		e.records[w.Key] = next[i]
-		if e.open[w.Key] == nil {
-			e.open[w.Key] = map[session.Entry]struct{}{}
+		if changed[i] {
+			e.records[w.Key] = next[i]
 		}
-		for entry := range e.open[w.Key] {
-			if entry.Token.Less(w.Token) {
+		if e.open[w.Key] == nil {
+			e.open[w.Key] = map[session.Entry]*found{}
+		}
+		for entry, was := range e.open[w.Key] {
+			if !w.Unordered && entry.Below(w.Token) {
+				was.yes = true
 				got.Older = append(got.Older, entry)
 			}
 		}
-		e.open[w.Key][session.Entry{Key: w.Key, Token: w.Token, Session: s, Nonce: w.Nonce}] = struct{}{}
+		e.open[w.Key][session.Entry{Key: w.Key, Token: w.Token, Session: s, Nonce: w.Nonce}] = &found{}
 	}
 	ports := e.ports
 	e.mu.Unlock()
 	for i := range wants {
 		m := wants[i].Mark
+		if m.Unordered {
+			continue
+		}
 		announce(ports, func(sink session.Sink) { sink.Raised(m) })
 	}
 	return got, nil

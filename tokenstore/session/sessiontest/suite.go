@@ -24,7 +24,7 @@ const (
 // seconds for what expires.
 func Run(t *testing.T, place func(t *testing.T) (open func(t *testing.T) session.Backend)) {
 	t.Helper()
-	for _, group := range [][]check{sessionChecks, acquireChecks, entryChecks, noticeChecks} {
+	for _, group := range [][]check{sessionChecks, acquireChecks, entryChecks, noticeChecks, unorderedChecks} {
 		for _, c := range group {
 			t.Run(c.name, func(t *testing.T) {
 				t.Parallel()
@@ -119,8 +119,12 @@ func (p *proxy) acquire(marks ...tokenstore.Mark) (mine, older []session.Entry, 
 	wants := make([]session.Want, len(marks))
 	for i, m := range marks {
 		p.nonce++
-		wants[i] = session.Want{Mark: m, Nonce: p.nonce}
-		mine = append(mine, session.Entry{Key: m.Key, Token: m.Token, Session: p.id, Nonce: p.nonce})
+		nonce := p.nonce
+		if m.Unordered {
+			nonce |= session.UnorderedNonce
+		}
+		wants[i] = session.Want{Mark: m, Nonce: nonce}
+		mine = append(mine, session.Entry{Key: m.Key, Token: m.Token, Session: p.id, Nonce: nonce})
 	}
 	got, err := p.Acquire(p.ctx(), p.id, wants)
 	p.raised = got.Raised

@@ -1,0 +1,73 @@
+package main
+
+const (
+	sessionUnorderedFile = "tokenstore/session/unordered.go"
+	gateSharedFile       = "proxy/gate/shared.go"
+)
+
+// sharedUnordered are the mutants of writes over a shared store that have no
+// token, or are only looked on.
+func sharedUnordered() []mutant {
+	return []mutant{
+		one("unordered-R3", "R3: writes with a token do not wait for those without one elsewhere",
+			sessionUnorderedFile, "return e.Unordered() || e.Token.Less(t)", "return !e.Unordered() && e.Token.Less(t)",
+			sessionPkg, "TestUnordered"),
+		one("unordered-R3-random", "R3: the same, in the random runs",
+			sessionUnorderedFile, "return e.Unordered() || e.Token.Less(t)", "return !e.Unordered() && e.Token.Less(t)",
+			sessionPkg, "TestRandom"),
+		one("unordered-lowest", "R3: one with the lowest token does not wait for those without one",
+			sessionUnorderedFile, "return e.Unordered() || e.Token.Less(t)", "return e.Token.Less(t)",
+			sessionPkg, "TestUnorderedEqual"),
+		one("unordered-R4", "R4: writes without a token still come in under an entry that is waited for",
+			sessionUnorderedFile, "\ts.shut(h)\n", "",
+			sessionPkg, "TestUnordered"),
+		one("unordered-early", "R7: a raise that is heard of before the answer of an acquire is forgotten",
+			holdFile, "\tif h.overtaken() || h.life.over() {\n", "\tif !h.entry.Unordered() && h.overtaken() || h.life.over() {\n",
+			sessionPkg, "TestUnorderedFoundEarly"),
+		one("unordered-X7", "R7: a keepalive does not tell who is found",
+			lifeFile, "\t\t\ts.foundOn(m.Key, true)\n", "",
+			sessionPkg, "TestUnorderedDeaf"),
+		one("unordered-anew", "R7: what is found shuts what has come since, at each keepalive",
+			sessionUnorderedFile, "\tif !again || !sl.closing() {\n", "\tif true {\n",
+			sessionPkg, "TestUnorderedDeaf"),
+		one("unordered-left", "3: a store that is moved does not tell that keys without a record may have writes on their way",
+			"tokenstore/session/move.go", "slices.ContainsFunc(left, Entry.Unordered)", "slices.ContainsFunc(left[:0], Entry.Unordered)",
+			sessionPkg, "TestUnorderedLeft"),
+		one("hurry", "7: who waits elsewhere for what has no token waits for its client, too",
+			sessionUnorderedFile, "\t\t\t\ts.news.hurry(h.entry.Key, e.Token)\n", "",
+			sessionPkg, "TestHurry"),
+		one("hurry-observed", "what is only looked on hurries others",
+			sessionUnorderedFile, "\t\t\tif e.waits() && h.entry", "\t\t\tif h.entry",
+			sessionPkg, "TestHurry"),
+		one("hurry-behind", "7: one that waits hides behind one that does not",
+			sessionUnorderedFile, "!h.entry.waits() && h.phase != live:\n", "!h.entry.waits() && false:\n",
+			sessionPkg, "TestHurryBehindObserved"),
+		one("unordered-suite", "R7: who is found is not told where the record stays as it is",
+			engineFile, "was.yes = true\n", "was.yes = changed[i]\n",
+			sessionPkg, "TestUnorderedDeaf"),
+		one("unordered-free", "R5: a write without a token is sent without a grant",
+			enterFile, "\t\tif c.Unordered && (t.read || c.nowhere()) {\n", "\t\tif c.Unordered {\n",
+			gatePkg, "TestSharedUnordered"),
+		one("shared-hurry", "7: a write that waits elsewhere does not cut what has no token",
+			gateFile, "\t\t\te.hurry(m.Token)\n", "",
+			gatePkg, "TestSharedHurry"),
+		one("shared-hurry-equal", "what is only looked on is cut for the sake of an equal one",
+			gateSharedFile, "c.ticket.looks && c.Token.Less(token)", "c.ticket.looks",
+			gatePkg, "TestSharedHurry"),
+		one("shared-hurry-own", "7: what waits for older writes of this proxy, by their entries, does not tell them",
+			raiseFile, "\t\tt.overtake()\n", "",
+			gatePkg, "TestSharedRaiseHurriesOwn"),
+		one("shared-retry", "a write whose wait for other proxies ran out loses its place",
+			raiseFile, "\t\tt.keepPlaces()\n", "",
+			gatePkg, "TestSharedUnorderedRetry"),
+		one("shared-observe-entry", "R3: other proxies do not wait for what is only looked on and refused",
+			gateSharedFile, "\treturn !t.gate.sole && t.grant == nil && !t.read", "\treturn false && t.grant == nil && !t.read",
+			gatePkg, "TestSharedObserve"),
+		one("shared-observe-cut", "the end of the session cuts what is only looked on",
+			ticketFile, "\tif t.grant == nil || t.looks {\n", "\tif t.grant == nil {\n",
+			gatePkg, "TestSharedObserve"),
+		one("shared-observe-refused", "the end of the session refuses what is only looked on",
+			ticketFile, "return t.grant == nil || t.looks || t.grant.MaySend()", "return t.grant == nil || t.grant.MaySend()",
+			gatePkg, "TestSharedObserve"),
+	}
+}
