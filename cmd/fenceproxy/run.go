@@ -36,6 +36,7 @@ type service struct {
 	handler *proxy.Handler // of data
 	data    *http.Server
 	admin   *http.Server // nil when it is off
+	leases  *leases      // nil when they are off
 	failed  chan error   // a listener that broke, a store that is of no more use
 }
 
@@ -66,7 +67,7 @@ func run(cfg *config.Config, p planned, log *zap.Logger, signals <-chan os.Signa
 // comes second: opening it takes its clean-stop marker away, and an address
 // that is in use must not cost the next start a quarantine.
 func start(cfg *config.Config, p planned, log *zap.Logger) (_ *service, err error) {
-	s := &service{cfg: cfg, log: log, failed: make(chan error, 2)}
+	s := &service{cfg: cfg, log: log, failed: make(chan error, 3)}
 	data, err := listen.Listen(listen.Options{Address: cfg.Listen.Address, SocketMode: os.FileMode(cfg.Listen.SocketMode), TLS: p.certificates, Log: log})
 	if err != nil {
 		return nil, notListening("listen.address", err)
@@ -76,7 +77,11 @@ func start(cfg *config.Config, p planned, log *zap.Logger) (_ *service, err erro
 			_ = data.Close() // takes the file of a unix socket away
 		}
 	}()
-	operator, err := listenAdmin(cfg.Admin.Address)
+	operator, err := listenTCP("admin.address", cfg.Admin.Address)
+	if err != nil {
+		return nil, err
+	}
+	holders, err := listenTCP("leases.address", cfg.Leases.Address)
 	if err != nil {
 		return nil, err
 	}
@@ -93,6 +98,13 @@ func start(cfg *config.Config, p planned, log *zap.Logger) (_ *service, err erro
 	}
 	s.register(registry)
 	s.handler = s.newHandler(p, registry)
+	if holders != nil {
+		if s.leases, err = s.newLeases(p, registry); err != nil {
+			s.gate.Stop()
+			_ = s.store.Close(!s.store.Recovered()) // nothing was sent
+			return nil, err
+		}
+	}
 	s.data = proxy.NewServer(s.handler, proxy.ServerOptions{
 		HeaderTimeout: cfg.Listen.HeaderTimeout, IdleTimeout: cfg.Listen.IdleTimeout, MaxHeader: int(cfg.Limits.MaxHeader),
 	})
@@ -103,6 +115,10 @@ func start(cfg *config.Config, p planned, log *zap.Logger) (_ *service, err erro
 		s.admin = &http.Server{Handler: s.adminHandler(p, registry), ReadHeaderTimeout: 10 * time.Second}
 		s.serve(s.admin, operator, "admin.address")
 		ready = append(ready, zap.Stringer("admin", operator.Addr()))
+	}
+	if s.leases != nil {
+		s.leases.serve(s, p, holders)
+		ready = append(ready, zap.Stringer("leases", holders.Addr()))
 	}
 	if s.store.Recovered() {
 		settle := s.store.settle
@@ -118,14 +134,14 @@ func start(cfg *config.Config, p planned, log *zap.Logger) (_ *service, err erro
 	return s, nil
 }
 
-// listenAdmin opens the admin listener; an empty address is none.
-func listenAdmin(address string) (net.Listener, error) {
+// listenTCP opens a listener beside the data port; an empty address is none.
+func listenTCP(setting, address string) (net.Listener, error) {
 	if address == "" {
 		return nil, nil
 	}
 	l, err := net.Listen("tcp", address)
 	if err != nil {
-		return nil, notListening("admin.address", err)
+		return nil, notListening(setting, err)
 	}
 	return l, nil
 }
@@ -135,7 +151,10 @@ func notListening(setting string, err error) error {
 	if errors.Is(err, syscall.EADDRINUSE) {
 		advice = "; if another fenceproxy listens there, stop it, or choose another address"
 	}
-	return &exitError{exitFailed, fmt.Errorf("%s (or --%s): %w%s", setting, strings.TrimSuffix(setting, ".address"), err, advice)}
+	if flag := strings.TrimSuffix(setting, ".address"); flag != "leases" {
+		setting += " (or --" + flag + ")"
+	}
+	return &exitError{exitFailed, fmt.Errorf("%s: %w%s", setting, err, advice)}
 }
 
 // tell tells systemd how far we are, where it has asked (NOTIFY_SOCKET).
@@ -159,6 +178,7 @@ func (s *service) close() {
 	if s.admin != nil {
 		_ = s.admin.Close()
 	}
+	s.leases.close()
 }
 
 func (s *service) newHandler(p planned, reg prometheus.Registerer) *proxy.Handler {
@@ -259,6 +279,7 @@ func (s *service) stop(signals <-chan os.Signal) error {
 		}
 	}()
 	s.gate.Stop()
+	s.leases.stop()
 	s.tell(daemon.SdNotifyStopping)
 	down := make(chan struct{})
 	go func() {

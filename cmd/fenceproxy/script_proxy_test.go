@@ -23,15 +23,18 @@ const scriptPatience = 30 * time.Second
 // process is a proxy in the background.
 type process struct {
 	cmd   *exec.Cmd
-	ready chan string   // gets the address; closed at the log's end
+	ready chan ready    // gets the addresses; closed at the log's end
 	ended chan struct{} // closed when the process is over
 
 	mu  sync.Mutex
 	log bytes.Buffer
 }
 
+// ready is where a proxy listens, as its log says.
+type ready struct{ Msg, Listen, Leases string }
+
 // proxy ARG… starts `fenceproxy serve ARG…` and returns when it is ready. $PROXY
-// is then its address, and logged looks at its log.
+// is then its address, $LEASES that of its leases, and logged looks at its log.
 func cmdProxy(ts *testscript.TestScript, neg bool, args []string) {
 	stage := stageOf(ts)
 	usage(ts, neg || len(args) == 0, "proxy ARG… (of serve)")
@@ -44,7 +47,7 @@ func cmdProxy(ts *testscript.TestScript, neg bool, args []string) {
 // startProxy starts a command that becomes the proxy.
 func startProxy(ts *testscript.TestScript, cmd *exec.Cmd) {
 	stage := stageOf(ts)
-	p := &process{cmd: cmd, ready: make(chan string, 1), ended: make(chan struct{})}
+	p := &process{cmd: cmd, ready: make(chan ready, 1), ended: make(chan struct{})}
 	p.cmd.Dir = ts.MkAbs(".")
 	p.cmd.Env = append(append(os.Environ(), cmd.Env...), scriptEnv(ts)...)
 	stderr, err := p.cmd.StderrPipe()
@@ -58,11 +61,12 @@ func startProxy(ts *testscript.TestScript, cmd *exec.Cmd) {
 	})
 	stage.proxy = p
 	select {
-	case addr, ok := <-p.ready:
+	case at, ok := <-p.ready:
 		if !ok {
 			ts.Fatalf("the proxy ended before it was ready")
 		}
-		ts.Setenv("PROXY", addr)
+		ts.Setenv("PROXY", at.Listen)
+		ts.Setenv("LEASES", at.Leases)
 	case <-time.After(scriptPatience):
 		ts.Fatalf("the proxy is not ready after %v", scriptPatience)
 	}
@@ -90,9 +94,9 @@ func (p *process) follow(stderr io.Reader) {
 		p.mu.Lock()
 		p.log.Write(line)
 		p.mu.Unlock()
-		var entry struct{ Msg, Listen string }
+		var entry ready
 		if json.Unmarshal(line, &entry) == nil && entry.Msg == "ready" {
-			p.ready <- entry.Listen
+			p.ready <- entry
 		}
 		if err != nil {
 			return
