@@ -81,7 +81,7 @@ func (i *Issuer) Release(ctx context.Context, key tokenstore.Key, id string) err
 		case !changed(err):
 			i.mu.Lock()
 			defer i.mu.Unlock()
-			e.giveUp(id, i.o.Clock())
+			e.giveUp(was, i.o.Clock())
 			e.wake()
 		}
 		return err

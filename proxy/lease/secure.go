@@ -104,20 +104,21 @@ func (i *Issuer) abandon(a *asking) {
 	ctx := context.Background()
 	_ = a.e.take(ctx)
 	defer a.e.give()
-	var err error
 	for range tries {
 		l, ok := i.pinned(a)
 		if !ok {
 			return
 		}
-		if err = i.endLease(ctx, a.e, l); !changed(err) {
+		if err := i.endLease(ctx, a.e, l); err == nil {
+			return
+		} else if !changed(err) {
 			break // else a beat came later than it was waited for
 		}
 	}
-	if err != nil {
-		i.mu.Lock()
-		defer i.mu.Unlock()
-		a.e.giveUp(a.id, i.o.Clock())
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if a.e.pinned && a.e.lease.ID == a.id {
+		a.e.giveUp(a.e.lease, i.o.Clock())
 		a.e.wake()
 	}
 }

@@ -26,12 +26,13 @@ type state struct {
 	// unsure: a call ended without a result. What stands in the store may be
 	// something else.
 	unsure bool
-	// gone are the IDs of leases that count no more, should the store still have
-	// them, or get them late: their holder gave them up, or was never told.
-	gone []string
+	// gone are leases that count no more, should the store still have them, or get
+	// them late: their holder gave them up, or was never told. One that was renewed
+	// since, at another proxy, is another lease in this.
+	gone []tokenstore.Lease
 }
 
-// maxGone is how many IDs are remembered; what falls out has to run out.
+// maxGone is how many of them are remembered; what falls out has to run out.
 const maxGone = 8
 
 // held reports whether somebody holds the lease.
@@ -64,7 +65,7 @@ func (s *state) saw(l tokenstore.Lease, now time.Duration) {
 	s.lease, s.unsure = l, false
 	switch {
 	case known.Same(l), s.sole && l.ID == known.ID:
-	case slices.Contains(s.gone, l.ID):
+	case s.isGone(l):
 		s.until, s.pinned = now, false
 	default:
 		s.from, s.until, s.pinned = now, now+l.TTL, s.pinned && l.ID == known.ID
@@ -99,19 +100,21 @@ func (s *state) ended() {
 	s.lease, s.until, s.pinned, s.unsure = tokenstore.Lease{}, 0, false, false
 }
 
-// giveUp says that a lease counts no more, whatever the store has of it: a
-// grant that may be made late, or a release whose result is not known.
-func (s *state) giveUp(id string, now time.Duration) {
+// giveUp says that a lease counts no more, whatever the store has of it: a grant
+// that may be made late, or a release whose result is not known.
+func (s *state) giveUp(l tokenstore.Lease, now time.Duration) {
 	if len(s.gone) == maxGone {
 		s.gone = slices.Delete(s.gone, 0, 1)
 	}
-	s.gone = append(s.gone, id)
+	s.gone = append(s.gone, l)
 	s.unsure = true
-	if s.lease.ID == id {
+	if s.lease.Same(l) {
 		s.until, s.pinned = now, false
 	}
 }
 
+func (s *state) isGone(l tokenstore.Lease) bool { return slices.ContainsFunc(s.gone, l.Same) }
+
 // wasLost reports whether the lease that stands there was its holder's until it
 // ran out, rather than one that nobody believes in.
-func (s *state) wasLost() bool { return s.lease.Held() && !slices.Contains(s.gone, s.lease.ID) }
+func (s *state) wasLost() bool { return s.lease.Held() && !s.isGone(s.lease) }

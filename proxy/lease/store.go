@@ -85,7 +85,7 @@ func (i *Issuer) grantLease(ctx context.Context, a *asking, was tokenstore.Lease
 		if !changed(err) {
 			i.mu.Lock()
 			defer i.mu.Unlock()
-			e.giveUp(next.ID, i.o.Clock())
+			e.giveUp(next, i.o.Clock())
 		}
 	}
 	return err
