@@ -32,6 +32,10 @@ func TestWaitersAreServedInOrder(t *testing.T) {
 			r.isHeld(r.issuer, name)
 			h = next.Held
 		}
+		if err := r.issuer.Release(r.Context(), key, h.ID); err != nil {
+			t.Fatal(err)
+		}
+		r.empty()
 	})
 }
 

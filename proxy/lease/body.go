@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"github.com/fenceproxy/fenceproxy/proxy/wire"
@@ -40,8 +39,8 @@ func (a *api) readBody(w http.ResponseWriter, r *http.Request, names []string) (
 	if err != nil {
 		return wire.LeaseRequest{}, &RequestError{"the body did not come in full"}
 	}
-	// The wait for a lease may be longer than the time that a body gets.
-	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
+	// With the body's end net/http has taken its deadline away, and watches for a
+	// client that leaves.
 	return decode(text, names)
 }
 

@@ -26,6 +26,8 @@ func TestTheDrainIsNotInTheTime(t *testing.T) {
 				a := r.ask(r.Context(), r.issuer, "A", 0)
 				b := r.ask(r.Context(), other, "B", time.Minute)
 				began := clock()
+				time.Sleep(15 * time.Second)
+				r.isHeld(other, "A")
 				h := <-a
 				if h.err != nil || clock()-began != 25*time.Second || h.Left != 10*time.Second {
 					t.Fatalf("%+v after %v", h, clock()-began)

@@ -16,10 +16,10 @@ func TestAnotherProxysLeaseRunsOut(t *testing.T) {
 		other := r.open(Options{})
 		defer other.Close()
 		h := r.acquire(r.issuer, "A")
-		time.Sleep(9 * time.Second)
+		time.Sleep(9350 * time.Millisecond)
 		b := r.ask(r.Context(), other, "B", time.Hour) // sees it for the first time
 		h = r.renew(r.issuer, h)
-		time.Sleep(9 * time.Second)
+		time.Sleep(9350 * time.Millisecond)
 		h = r.renew(other, h) // a holder may go to any proxy
 		end := clock() + h.Left
 		if h.Left != 10*time.Second {
@@ -120,6 +120,12 @@ func TestLeftoversOfOtherProxies(t *testing.T) {
 // Paused for longer than its TTL during a drain, an issuer finds the lease taken
 // by another, and does not tell its client that it has it.
 func TestTakenDuringTheDrain(t *testing.T) {
+	for name, look := range map[string]bool{"and seen": true, "and not seen": false} {
+		t.Run(name, func(t *testing.T) { testTaken(t, look) })
+	}
+}
+
+func testTaken(t *testing.T, look bool) {
 	inShared(t, func(r *rig) {
 		other := r.open(Options{})
 		defer other.Close()
@@ -136,6 +142,11 @@ func TestTakenDuringTheDrain(t *testing.T) {
 		c := <-r.ask(r.Context(), other, "C", time.Minute)
 		if c.err != nil {
 			t.Fatal(c.err)
+		}
+		if look {
+			if st, err := r.issuer.Status(r.Context(), key); err != nil || st.Holder != "C" {
+				t.Fatalf("%+v, %v", st, err)
+			}
 		}
 		close(slow)
 		got := <-b
@@ -233,4 +244,35 @@ func TestTheStoreIsGone(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A waiter whose turn ends with an error hands it on.
+func TestAFailureIsHandedOn(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		h := r.acquire(r.issuer, "A")
+		b, c := r.ask(r.Context(), r.issuer, "B", time.Hour), r.ask(r.Context(), r.issuer, "C", time.Hour)
+		r.store.fail(once("grant"), nil)
+		at := clock()
+		if err := r.issuer.Release(r.Context(), key, h.ID); err != nil {
+			t.Fatal(err)
+		}
+		r.want((<-b).err, tokenstore.ErrUnavailable)
+		if next := <-c; next.err != nil || next.at != at {
+			t.Errorf("C has it after %v: %v", next.at-at, next.err)
+		}
+	})
+}
+
+// A new TTL that the store may have, or not, is looked up before the lease is
+// renewed: at the next start it would live no longer than the store says.
+func TestUnknownTTL(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		h := r.acquire(r.issuer, "A")
+		r.store.fail(nil, once("renew"))
+		_, err := r.issuer.Renew(r.Context(), key, h.ID, time.Second)
+		r.want(err, tokenstore.ErrUnavailable)
+		if h = r.renew(r.issuer, h); h.Left != r.stored().TTL {
+			t.Errorf("it lives %v, and in the store %v", h.Left, r.stored().TTL)
+		}
+	})
 }
