@@ -19,7 +19,7 @@ func TestTheDrainIsNotInTheTime(t *testing.T) {
 			in(t, func(r *rig) {
 				r.drains(func(context.Context, tokenstore.Token) error { time.Sleep(25 * time.Second); return nil })
 				other := r.issuer
-				if r.store.changes != nil {
+				if r.store.shared {
 					other = r.open(Options{})
 					defer other.Close()
 				}

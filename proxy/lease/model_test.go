@@ -50,10 +50,7 @@ type world struct {
 }
 
 func newWorld(t *rapid.T, shared bool, issuers int) *world {
-	w := &world{T: t, store: &table{Store: memory.New()}}
-	if shared {
-		w.store.changes = make(chan tokenstore.Key)
-	}
+	w := &world{T: t, store: &table{Store: memory.New(), shared: shared}}
 	for range issuers {
 		w.issuers = append(w.issuers, w.open())
 	}
@@ -61,7 +58,7 @@ func newWorld(t *rapid.T, shared bool, issuers int) *world {
 }
 
 func (w *world) open() *Issuer {
-	i, err := New(w.Context(), Options{Store: w.store, Clock: w.clock.now, DefaultTTL: time.Second, MaxTTL: time.Hour,
+	i, err := New(w.Context(), Options{Store: w.store.seat(), Clock: w.clock.now, DefaultTTL: time.Second, MaxTTL: time.Hour,
 		Owners: func(tokenstore.Key) []Owner { return nil }})
 	if err != nil {
 		w.Fatal(err)

@@ -19,7 +19,7 @@ const key = tokenstore.Key("account:42")
 // where it is told to.
 type table struct {
 	*memory.Store
-	changes chan tokenstore.Key // nil for a store of one proxy
+	shared bool
 
 	mu            sync.Mutex              // guards what follows
 	before, after func(call string) error // it has had its effect; an error is its result
@@ -42,7 +42,20 @@ func (s *table) fails(which *func(string) error, call string) error {
 	return (*which)(call)
 }
 
-func (s *table) LeaseChanges() <-chan tokenstore.Key { return s.changes }
+// seat is a table as one of its proxies has it.
+type seat struct {
+	*table
+	changes chan tokenstore.Key // nil for a store of one proxy
+}
+
+func (s *table) seat() seat {
+	if !s.shared {
+		return seat{s, nil}
+	}
+	return seat{s, make(chan tokenstore.Key, 10)}
+}
+
+func (s seat) LeaseChanges() <-chan tokenstore.Key { return s.changes }
 
 func (s *table) around(call string, do func() error) error {
 	if err := s.fails(&s.before, call); err != nil {
@@ -92,6 +105,7 @@ func once(name string) func(string) error {
 type rig struct {
 	*testing.T
 	store  *table
+	seats  []seat
 	issuer *Issuer
 	owners []Owner
 
@@ -117,14 +131,11 @@ func inBubble(t *testing.T, test func(*rig)) { bubble(t, &table{Store: memory.Ne
 
 // inShared does so with one that others may share.
 func inShared(t *testing.T, test func(*rig)) {
-	bubble(t, &table{Store: memory.New(), changes: make(chan tokenstore.Key, 100)}, test)
+	bubble(t, &table{Store: memory.New(), shared: true}, test)
 }
 
 func bubble(t *testing.T, store *table, test func(*rig)) {
 	synctest.Test(t, func(t *testing.T) {
-		if store.changes != nil {
-			store.changes = make(chan tokenstore.Key, 100) // of this bubble
-		}
 		r := &rig{T: t, store: store}
 		r.owners = []Owner{{Rule: "accounts", Fence: r.fence}}
 		r.issuer = r.open(Options{})
@@ -146,7 +157,9 @@ func (r *rig) fence(ctx context.Context, _ tokenstore.Key, token tokenstore.Toke
 // open makes one more issuer over the same store.
 func (r *rig) open(o Options) *Issuer {
 	r.Helper()
-	o.Store, o.Clock, o.DefaultTTL, o.MaxTTL = r.store, clock, 10*time.Second, time.Hour
+	r.seats = append(r.seats, r.store.seat())
+	o.Store = r.seats[len(r.seats)-1]
+	o.Clock, o.DefaultTTL, o.MaxTTL = clock, 10*time.Second, time.Hour
 	o.Owners = func(k tokenstore.Key) []Owner {
 		if k != key {
 			return nil
@@ -163,6 +176,13 @@ func (r *rig) open(o Options) *Issuer {
 		r.Fatal(err)
 	}
 	return i
+}
+
+// hint tells every issuer that a lease may have changed.
+func (r *rig) hint(k tokenstore.Key) {
+	for _, s := range r.seats {
+		s.changes <- k
+	}
 }
 
 // got is how an Acquire ended.
