@@ -81,6 +81,28 @@ func TestAGrantThatIsNotTold(t *testing.T) {
 	}
 }
 
+// Nor does it stay where the store does not say that it was ended.
+func TestAGrantThatMayNotBeEnded(t *testing.T) {
+	for kind, in := range map[string]func(*testing.T, func(*rig)){"sole": inBubble, "shared": inShared} {
+		for name, made := range map[string]bool{"ended": true, "not ended": false} {
+			t.Run(kind+" "+name, func(t *testing.T) {
+				in(t, func(r *rig) {
+					r.drains(func(context.Context, tokenstore.Token) error { return errGone })
+					if made {
+						r.store.fail(nil, once("end"))
+					} else {
+						r.store.fail(once("end"), nil)
+					}
+					_, err := r.issuer.Acquire(r.Context(), Request{Key: key, Fence: true})
+					r.want(err, tokenstore.ErrUnavailable)
+					r.drains(nil)
+					r.acquire(r.issuer, "B")
+				})
+			})
+		}
+	}
+}
+
 // Somebody raises a higher token between the grant and the raise: a higher one
 // is drawn.
 func TestAnOvertakenTokenIsDrawnAgain(t *testing.T) {
