@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
 
 	"github.com/fenceproxy/fenceproxy/config"
 	"github.com/fenceproxy/fenceproxy/proxy"
@@ -97,9 +98,14 @@ func (l *leases) serve(s *service, p planned, at net.Listener) {
 	if p.leases.certificates != nil {
 		at = p.leases.certificates.Over(at, "leases.tls", s.log)
 	}
+	errorLog, _ := zap.NewStdLogAt(s.log.Named("leases"), zap.DebugLevel) // it knows the level
+	patience := s.cfg.Listen.HeaderTimeout
 	l.server = &http.Server{
-		Handler:           lease.NewHandler(lease.HandlerOptions{Issuer: l.issuer, Bearer: p.leases.bearer, Loopback: s.cfg.Leases.Loopback(), BodyTimeout: s.cfg.Listen.HeaderTimeout}),
-		ReadHeaderTimeout: s.cfg.Listen.HeaderTimeout, IdleTimeout: s.cfg.Listen.IdleTimeout, MaxHeaderBytes: int(s.cfg.Limits.MaxHeader),
+		Handler:           lease.NewHandler(lease.HandlerOptions{Issuer: l.issuer, Bearer: p.leases.bearer, Loopback: s.cfg.Leases.Loopback(), BodyTimeout: patience}),
+		ReadHeaderTimeout: patience, IdleTimeout: s.cfg.Listen.IdleTimeout, MaxHeaderBytes: int(s.cfg.Limits.MaxHeader),
+		ErrorLog: errorLog,
+		// Whoever waits on HTTP/2 and is gone without a word is found out.
+		HTTP2: &http.HTTP2Config{SendPingTimeout: 3 * patience, PingTimeout: patience, WriteByteTimeout: 3 * patience},
 	}
 	s.serve(l.server, at, "leases.address")
 }

@@ -20,7 +20,7 @@ func TestAnotherProxysLeaseRunsOut(t *testing.T) {
 		b := r.ask(r.Context(), other, "B", time.Hour) // sees it for the first time
 		h = r.renew(r.issuer, h)
 		time.Sleep(9350 * time.Millisecond)
-		h = r.renew(other, h) // a holder may go to any proxy
+		h = r.renew(other, h)               // a holder may go to any proxy
 		time.Sleep(9950 * time.Millisecond) // the other finds it renewed when it wants to take it
 		h = r.renew(r.issuer, h)
 		end := clock() + h.Left
