@@ -30,8 +30,9 @@ type Config struct {
 	// unsettled or quarantined (rule 12), 1ms to 24h.
 	ShutdownTimeout time.Duration `yaml:"shutdown_timeout"`
 	// Leases are off without an address.
-	Leases Leases `yaml:"leases"`
-	Log    Log    `yaml:"log"`
+	Leases  Leases  `yaml:"leases"`
+	Log     Log     `yaml:"log"`
+	Tracing Tracing `yaml:"tracing"`
 
 	origin origin
 }
@@ -197,4 +198,14 @@ type Log struct {
 	Format LogFormat `yaml:"format"`
 	// Access writes a line for every request.
 	Access bool `yaml:"access"`
+}
+
+// Tracing sends spans to a collector.
+type Tracing struct {
+	// OTLPEndpoint is the http or https URL of the collector, with or without a
+	// path (/v1/traces stands for none); "" makes no traces.
+	OTLPEndpoint string `yaml:"otlp_endpoint"`
+	// SamplePercent is how many of the requests are traced that come without a
+	// decision of their client's, 0 to 100.
+	SamplePercent int `yaml:"sample_percent"`
 }

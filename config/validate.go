@@ -31,6 +31,7 @@ func validate(cfg *Config, report *Report, bad map[string]bool) {
 	v.fencing("fencing", cfg.Fencing, func(string) bool { return true })
 	v.rules()
 	v.limits()
+	v.tracing()
 	v.shutdown()
 	v.leases()
 }

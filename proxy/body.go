@@ -56,7 +56,7 @@ func (x *exchange) readAhead() error {
 		x.passBody()
 		return nil
 	}
-	size := x.h.MaxBodyBuffer
+	size := x.book.MaxBodyBuffer
 	if n := x.body.length; n >= 0 && n < size {
 		size = n
 	}
@@ -92,7 +92,7 @@ var errBodyTooLarge = errors.New("the body names the resource, and is larger tha
 
 // readWhole reads the body of a request whose key is in it.
 func (x *exchange) readWhole() ([]byte, error) {
-	if x.r.ContentLength > x.h.MaxBodyBuffer {
+	if x.r.ContentLength > x.book.MaxBodyBuffer {
 		return nil, errBodyTooLarge // nothing of it has been read
 	}
 	if err := x.readAhead(); err != nil {
@@ -116,9 +116,12 @@ func (x *exchange) readWhole() ([]byte, error) {
 // takes memory as the bytes come: clients that send nothing use up none of
 // what others need.
 func (x *exchange) read(size int64) ([]byte, error) {
+	buf := x.arrived()
+	if n := int64(len(buf)); n > 0 && n == x.body.length {
+		return buf, io.EOF
+	}
 	rc := http.NewResponseController(x.w)
 	defer func() { _ = rc.SetReadDeadline(time.Time{}) }()
-	var buf []byte
 	for int64(len(buf)) < size {
 		if len(buf) == cap(buf) {
 			grown := min(size, max(firstRead, 2*int64(cap(buf))))
@@ -149,6 +152,33 @@ func (x *exchange) read(size int64) ([]byte, error) {
 	return buf, nil
 }
 
+// arrived returns what has come of a small body together with its head, and
+// waits for nothing. Small is what net/http's buffer has room for. A client that
+// expects a 100 has sent none of it, and a read would ask for it.
+func (x *exchange) arrived() []byte {
+	c, n := clientConnOf(x.r), x.r.ContentLength
+	if c == nil || n <= 0 || n > min(firstRead, x.book.MaxBodyBuffer) || x.r.Header["Expect"] != nil || !x.reserve(n) {
+		return nil
+	}
+	who := readersWatch
+	if x.unwatched {
+		who = readersNone
+	}
+	c.readers.Store(who)
+	buf := make([]byte, 0, n)
+	for len(buf) < cap(buf) {
+		n, err := x.r.Body.Read(buf[len(buf):cap(buf)])
+		buf = buf[:len(buf)+n]
+		if n == 0 || err != nil {
+			break
+		}
+	}
+	if len(buf) < cap(buf) || !x.unwatched {
+		c.readers.Store(readersAll)
+	}
+	return buf
+}
+
 // brokenBody tells a client that broke off, or that was waited for in vain,
 // from one that sends what is no body.
 func brokenBody(err error) error {
@@ -161,7 +191,7 @@ func brokenBody(err error) error {
 
 // reserve takes n bytes of what all bodies together may use.
 func (x *exchange) reserve(n int64) bool {
-	if x.h.buffered.Add(n) > x.h.MaxBuffered {
+	if x.h.buffered.Add(n) > x.book.MaxBuffered {
 		x.h.buffered.Add(-n)
 		return false
 	}
@@ -169,11 +199,21 @@ func (x *exchange) reserve(n int64) bool {
 	return true
 }
 
-// passBody lets the body of a request that no fence touches stream through.
+// passBody lets the body of a request that no fence touches stream through,
+// behind what of it is here already: all of a small one, mostly.
 func (x *exchange) passBody() {
 	if x.r.Body != nil && x.r.Body != http.NoBody && x.r.ContentLength != 0 {
-		x.body.length, x.body.streaming = lengthOf(x.r), true
-		x.body.reader = x.upload(0)
+		x.body.length = lengthOf(x.r)
+		here := x.arrived()
+		if n := int64(len(here)); n > 0 && n == x.body.length {
+			x.body.reader = bytes.NewReader(here)
+			return
+		}
+		x.body.streaming = true
+		x.body.reader = x.upload(int64(len(here)))
+		if len(here) > 0 {
+			x.body.reader = io.MultiReader(bytes.NewReader(here), passed{x}, x.body.reader)
+		}
 		if x.fenced && stream(x.r) && wire.IsGRPC(x.r.Header) {
 			x.body.call = &callBody{body: x.body.reader}
 			x.body.reader = x.body.call

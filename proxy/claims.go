@@ -12,12 +12,12 @@ import (
 // names a resource.
 func (x *exchange) readKeys(match *route.Match) (err error) {
 	var body []byte
-	if x.h.Table.NeedsBody(match) {
+	if x.book.Table.NeedsBody(match) {
 		if body, err = x.readWhole(); err != nil {
 			return err
 		}
 	}
-	x.keys, err = x.h.Table.Keys(match, x.r, body)
+	x.keys, err = x.book.Table.Keys(match, x.r, body)
 	return err
 }
 

@@ -2,8 +2,6 @@ package proxy
 
 import (
 	"context"
-	"crypto/tls"
-	"net"
 	"net/http"
 	"sync"
 	"time"
@@ -28,7 +26,7 @@ type client struct {
 	gone  bool             // it left, or was detached
 	done  chan struct{}    // closed to end the watch; nil while there is none
 	ended chan struct{}    // closed when it has ended
-	limit <-chan time.Time // fires when response_timeout is over; on HTTP/2
+	limit <-chan time.Time // fires when response_timeout is over, where a write may stick
 	stuck chan error       // gets the end of a write that goes on without us; nil for none
 }
 
@@ -50,7 +48,7 @@ func (c *client) write(p []byte) {
 	if c.gone || len(p) == 0 {
 		return
 	}
-	if c.done == nil && !stream(c.x.r) { // the write is over, or nothing holds it
+	if c.done == nil && !c.sticks() { // the write is over, or nothing holds it
 		_, err := c.x.w.Write(p)
 		c.gone = err != nil
 	} else {
@@ -71,7 +69,7 @@ func (c *client) flush() {
 // timely runs f, which may block on the client, under what is left of the
 // grace if the write is overtaken.
 func (c *client) timely(f func() error) {
-	if stream(c.x.r) && c.x.holds && !c.x.settled {
+	if c.sticks() && c.x.holds && !c.x.settled {
 		c.apart(f)
 		return
 	}
@@ -88,10 +86,14 @@ func (c *client) timely(f func() error) {
 	}
 }
 
-// apart is timely on HTTP/2. A deadline there resets the stream, but only when
-// the frame that is being written is on its way: on a connection that takes
-// nothing, f would not come back. It runs on a goroutine of its own, and is
-// left to itself when the grace is over.
+// sticks reports whether a write may not come back at its deadline. On HTTP/2 it
+// resets the stream, but only when the frame that is being written is on its way.
+// Over TLS the server closes the connection then, and crypto/tls gives itself
+// five more seconds to say so, to a client that takes nothing.
+func (c *client) sticks() bool { return stream(c.x.r) || c.x.r.TLS != nil }
+
+// apart is timely for a write that may stick. It runs on a goroutine of its own,
+// and is left to itself when the grace is over.
 func (c *client) apart(f func() error) {
 	ended := make(chan error, 1)
 	go func() { ended <- f() }()
@@ -130,7 +132,7 @@ func (c *client) leaveBehind(ended chan error) {
 
 // watch begins to look for a raise while the client is written to.
 func (c *client) watch() {
-	if c.done != nil || !c.x.holds || stream(c.x.r) {
+	if c.done != nil || !c.x.holds || c.sticks() {
 		return
 	}
 	_ = c.rc.SetWriteDeadline(time.Now().Add(c.x.rule.ResponseTimeout))
@@ -179,20 +181,13 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
-type connKey struct{}
-
-// ConnContext is for http.Server: it lets the handler look at its client's
-// connection.
-func ConnContext(ctx context.Context, c net.Conn) context.Context {
-	return context.WithValue(ctx, connKey{}, c)
-}
-
 // pollClient is how often a waiting write's client is looked for.
 const pollClient = 250 * time.Millisecond
 
 // watchClient returns a context that ends when the client leaves. net/http
 // sees to it by itself on HTTP/2, and on HTTP/1 once it has read the whole
-// body, but only as long as the client sends nothing behind it.
+// body, but only where it is let (see clientConn), and as long as the client
+// sends nothing behind it.
 func (x *exchange) watchClient(ctx context.Context) (_ context.Context, stop func()) {
 	if stream(x.r) {
 		return ctx, func() {}
@@ -232,24 +227,4 @@ func (w *watch) stop() {
 	w.timer.Stop()
 	w.timer = nil
 	w.cancel()
-}
-
-// socketOf is the client's own socket, beneath its TLS; nil where it is not
-// known.
-func socketOf(r *http.Request) net.Conn {
-	c, _ := r.Context().Value(connKey{}).(net.Conn)
-	if t, ok := c.(*tls.Conn); ok {
-		return t.NetConn()
-	}
-	return c
-}
-
-// clientGone reports whether the client has closed its side of the
-// connection, or reset its stream. In doubt it has not.
-func clientGone(r *http.Request) bool {
-	if stream(r) {
-		return r.Context().Err() != nil
-	}
-	c := socketOf(r) // bytes that are not decrypted yet hide nothing from the kernel
-	return c != nil && hungUp(c)
 }

@@ -5,9 +5,6 @@ import (
 	"net/http"
 	"time"
 
-	"go.uber.org/zap"
-	"go.uber.org/zap/zapcore"
-
 	"github.com/fenceproxy/fenceproxy/proxy/gate"
 	"github.com/fenceproxy/fenceproxy/proxy/route"
 	"github.com/fenceproxy/fenceproxy/proxy/upstream"
@@ -22,13 +19,19 @@ type exchange struct {
 	r     *http.Request
 	start time.Time
 
-	rule    *Rule // nil where none covers the request
-	fenced  bool  // the fence decides about it
-	upgrade bool  // it is the handshake of a websocket
-	tokens  []token
-	holder  string
-	keys    []tokenstore.Key // in the tokens' order
-	one     struct {         // room for those of nearly every request
+	book    *book       // the rules by which it came in
+	out     bool        // it counts there no more
+	uncut   func() bool // ends what cutAnswer began
+	rule    *Rule       // nil where none covers the request
+	fenced  bool        // the fence decides about it
+	upgrade bool        // it is the handshake of a websocket
+	// unwatched: nobody asks whether its client is there but who waits, and the
+	// waiting ones look by themselves. Once admitted it goes on without (rule 11).
+	unwatched bool
+	tokens    []token
+	holder    string
+	keys      []tokenstore.Key // in the tokens' order
+	one       struct {         // room for those of nearly every request
 		token [1]token
 		claim [1]gate.Claim
 	}
@@ -41,10 +44,13 @@ type exchange struct {
 	client   client // who reads the answer
 	request  upstream.Request
 	sent     time.Time // when the upstream's turn began
+	away     bool      // it was sent with no fence touching it, and is not known to be over
 
 	decision string // what became of it, for the metrics and the log
 	status   int    // of the answer; 0 when there was none
 	cause    error  // why the proxy answered by itself
+	highest  string // of the key, where that is why
+	trace    *tracing
 	lost     string // why the write is unsettled
 }
 
@@ -70,13 +76,17 @@ var errNotCovered = errors.New("no rule covers this write: add one, name its met
 func (x *exchange) choose(m route.Match) error {
 	x.upgrade = m.Upgrade
 	if m.Rule >= 0 {
-		x.rule = &x.h.Rules[m.Rule]
+		x.rule = &x.book.Rules[m.Rule]
 	}
 	switch {
 	case x.rule != nil:
 		x.fenced = x.rule.Fenced
-	case m.Write && !x.h.ForwardUnmatched:
+		x.unwatched = x.fenced && !x.rule.Observe && !m.Read
+	case m.Write && !x.book.ForwardUnmatched:
 		return errNotCovered
+	}
+	if !m.Write && (x.rule == nil || m.Read) {
+		x.leaveBook(false) // it may stream for days, and writes nothing
 	}
 	return nil
 }
@@ -95,55 +105,15 @@ func (x *exchange) finish() {
 		defer x.h.tunnels.Done()
 	}
 	x.release()
+	x.leaveBook(x.lost != "" || !x.holds && x.away)
+	if x.unwatched {
+		if c := clientConnOf(x.r); c != nil {
+			c.readers.Store(readersAll) // for the next request
+		}
+	}
 	x.h.Metrics.count(x)
-	level := zapcore.DebugLevel
-	switch {
-	case x.lost == string(upstream.ReasonEnded): // no websocket ends better
-		level = zapcore.InfoLevel
-	case x.lost != "":
-		level = zapcore.WarnLevel // its key is held up until the settle time is over
-	case x.decision == decisionLeft:
-	case x.cause != nil || x.seen.refusal != nil || x.seen.waits || x.h.AccessLog:
-		level = zapcore.InfoLevel
-	}
-	entry := x.h.Log.Check(level, "request")
-	if entry == nil {
-		return
-	}
-	fields := []zap.Field{
-		zap.String("method", x.r.Method), zap.String("target", x.r.RequestURI), zap.String("peer", x.r.RemoteAddr),
-		zap.String("rule", x.ruleName()), zap.String("decision", x.decision),
-		zap.Int("status", x.status), zap.Duration("duration", time.Since(x.start)),
-	}
-	fields = append(fields, x.logKeys()...)
-	if w := x.ticket.Waited(); w.Total > 0 {
-		fields = append(fields, zap.Duration("waited", w.Total))
-	}
-	if x.lost != "" {
-		fields = append(fields, zap.String("unsettled", x.lost))
-	}
-	if x.seen.cause != nil {
-		fields = append(fields, zap.NamedError("would_reject", x.seen.cause))
-	}
-	if x.cause != nil {
-		fields = append(fields, zap.Error(x.cause))
-	}
-	entry.Write(fields...)
-}
-
-// logKeys is what the log says of keys and tokens: a pair, or a list of each.
-func (x *exchange) logKeys() []zap.Field {
-	switch len(x.keys) {
-	case 0:
-		return nil
-	case 1:
-		return []zap.Field{zap.String("key", string(x.keys[0])), zap.String("token", x.tokens[0].text)}
-	}
-	keys, tokens := make([]string, len(x.keys)), make([]string, len(x.keys))
-	for i, key := range x.keys {
-		keys[i], tokens[i] = string(key), x.tokens[i].text
-	}
-	return []zap.Field{zap.Strings("keys", keys), zap.Strings("tokens", tokens)}
+	x.log()
+	x.trace.end(x)
 }
 
 // settle ends the ticket: lost is empty when the write is over, else it says

@@ -29,10 +29,11 @@ type Foresight struct {
 // Foresee takes a request through everything that comes before the gate. It
 // reads the body where a key is in it, and changes nothing.
 func (h *Handler) Foresee(r *http.Request) Foresight {
-	x := &exchange{h: h, w: nowhere{}, r: r}
+	x := &exchange{h: h, w: nowhere{}, r: r, book: h.books.open()}
+	defer x.leaveBook(false)
 	defer x.release()
-	match, err := h.Table.Match(r)
-	past := h.looksPast(err)
+	match, err := x.book.Table.Match(r)
+	past := x.book.looksPast(err)
 	if err == nil {
 		err = x.choose(match)
 	}
@@ -45,7 +46,7 @@ func (h *Handler) Foresee(r *http.Request) Foresight {
 	if err != nil {
 		var refusal *route.Refusal
 		if errors.As(err, &refusal) && x.rule == nil && refusal.Rule >= 0 {
-			x.rule = &h.Rules[refusal.Rule]
+			x.rule = &x.book.Rules[refusal.Rule]
 		}
 		f.Problem = x.problem(err)
 	}

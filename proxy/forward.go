@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"context"
 	"net/http"
 	"time"
 
@@ -39,13 +40,22 @@ func (x *exchange) forward(target string) {
 	x.sent = time.Now()
 	x.client = x.newClient()
 	defer x.client.close()
+	var cancel context.CancelFunc
+	if x.away = x.unknown(); x.away {
+		ctx, cancel = context.WithCancel(ctx)
+		defer cancel()
+	}
+	x.trace.sends(x)
 	x.prepare(target)
-	answer, err := x.h.Upstream.Send(ctx, &x.request)
+	answer, err := x.book.Upstream.Send(ctx, &x.request)
 	if err != nil {
 		x.undelivered(err)
 		return
 	}
 	defer answer.Close()
+	if x.away {
+		x.cutAnswer(cancel)
+	}
 	if answer.Tunnel != nil {
 		x.tunnel(answer)
 		return
@@ -60,7 +70,7 @@ func (x *exchange) prepare(target string) {
 		Method: x.r.Method, Target: target, Host: x.r.Host, Header: x.r.Header,
 		RemoteAddr: x.r.RemoteAddr, Scheme: x.scheme(),
 		Body: x.body.reader, Length: x.body.length,
-		Timeout: x.h.ResponseTimeout, Follow: x.holds,
+		Timeout: x.book.ResponseTimeout, Follow: x.holds,
 		Informational: x.relayInformational, WebSocket: x.upgrade,
 	}
 	if x.rule != nil {
@@ -89,8 +99,13 @@ func (x *exchange) prepare(target string) {
 			_, _ = x.r.Body.Read(nil)
 		}
 	}
-	if x.holds && (x.body.streaming || x.body.length > oneWrite) {
-		r.Cut = x.ticket.Overtaken() // L1
+	if x.body.streaming || x.body.length > oneWrite {
+		switch { // L1
+		case x.holds:
+			r.Cut = x.ticket.Overtaken()
+		case x.away:
+			r.Cut = x.book.hurried.Done()
+		}
 	}
 }
 
@@ -98,7 +113,7 @@ func (x *exchange) prepare(target string) {
 func (x *exchange) trailer() http.Header {
 	kept := make(http.Header, len(x.r.Trailer))
 	for name, values := range x.r.Trailer {
-		if !x.h.Table.DropTrailer(name) {
+		if !x.book.Table.DropTrailer(name) {
 			kept[name] = values
 		}
 	}

@@ -10,11 +10,11 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/zap"
 
 	"github.com/fenceproxy/fenceproxy/proxy/gate"
 	"github.com/fenceproxy/fenceproxy/proxy/route"
-	"github.com/fenceproxy/fenceproxy/proxy/upstream"
 	"github.com/fenceproxy/fenceproxy/tokenstore"
 )
 
@@ -39,56 +39,59 @@ type Rule struct {
 	Suspect         bool          // its keys were made otherwise before a crash: see gate.Claim
 }
 
-// Options of a Handler. Table, Gate, Upstream, Metrics and Log must be set.
+// Options of a Handler. All but BodyTimeout and Tracer must be set, and of the Rulebook
+// Table and Upstream.
 type Options struct {
-	Table    *route.Table
-	Rules    []Rule // in the Table's order
-	Gate     *gate.Gate
-	Upstream *upstream.Upstream
-
-	ForwardUnmatched bool          // pass writes that no rule covers
-	ResponseTimeout  time.Duration // of requests that no rule covers
-
-	MaxBodyBuffer int64         // bytes of a body that are read before admission
-	MaxBuffered   int64         // the same of all requests together
-	BodyTimeout   time.Duration // how long the next of these bytes may take
-
-	Metrics   *Metrics
-	Log       *zap.Logger
-	AccessLog bool
+	Rulebook
+	Gate        *gate.Gate
+	BodyTimeout time.Duration // how long the next byte of a body may take before admission
+	Metrics     *Metrics
+	Log         *zap.Logger
+	Tracer      trace.Tracer // nil for no traces
 }
 
 // Handler is the data port. It is safe for concurrent use.
 type Handler struct {
-	Options
-	stray    *Rule          // see strayRule
+	Gate        *gate.Gate
+	BodyTimeout time.Duration
+	Metrics     *Metrics
+	Log         *zap.Logger
+	Tracer      trace.Tracer
+
+	books    books
 	buffered atomic.Int64   // bytes reserved under MaxBuffered
 	tunnels  sync.WaitGroup // websockets, until they are logged
 	sessions sessions
 }
 
 // NewHandler returns the handler of the data port.
-func NewHandler(o Options) *Handler { return &Handler{Options: o, stray: strayRule(&o)} }
+func NewHandler(o Options) *Handler {
+	h := &Handler{Gate: o.Gate, BodyTimeout: o.BodyTimeout, Metrics: o.Metrics, Log: o.Log, Tracer: o.Tracer}
+	h.books.current.Store(newBook(o.Rulebook))
+	return h
+}
 
 // ServeHTTP takes one request from its arrival to its end.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	x := &exchange{h: h, w: w, r: r, start: time.Now()}
+	x := &exchange{h: h, w: w, r: r, start: time.Now(), book: h.books.open()}
 	defer x.finish()
 	// Whatever happens behind the gate, a panic included, leaves the write
 	// settled for a reason or unsettled (rule 10).
 	defer x.settle("abandoned")
+	x.trace = beginTrace(x)
 
 	var match route.Match
 	err := malformed(r)
 	if err == nil {
-		match, err = h.Table.Match(r)
+		match, err = x.book.Table.Match(r)
 	}
 	if err == nil {
 		err = x.choose(match)
-	} else if rule := h.looksPast(err); rule != nil {
+	} else if rule := x.book.looksPast(err); rule != nil {
 		x.lookPast(rule, err)
 		err = nil
 	}
+	x.trace.routed(x)
 	if err == nil && x.fenced {
 		err = x.admit(&match)
 	}
@@ -124,6 +127,10 @@ func (x *exchange) admit(match *route.Match) error {
 	if err := x.readAhead(); err != nil {
 		return err
 	}
+	if err := x.awaitOlder(); err != nil {
+		return err
+	}
+	x.trace.enters()
 	err = x.h.Gate.Enter(ctx, gate.Request{
 		Claims:       claims,
 		DrainTimeout: x.rule.DrainTimeout,

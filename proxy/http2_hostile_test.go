@@ -126,7 +126,7 @@ func TestHTTP2StrangeExpectation(t *testing.T) {
 	}
 	c := r.dialHTTP2()
 	id := c.open(false, "x-fencing-token", "1", "expect", "x")
-	c.data(id, strings.Repeat("x", int(r.handler.MaxBodyBuffer)), false)
+	c.data(id, strings.Repeat("x", int(r.handler.books.current.Load().MaxBodyBuffer)), false)
 	select {
 	case <-got:
 	case <-time.After(5 * time.Second):

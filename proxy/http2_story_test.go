@@ -144,9 +144,10 @@ func TestHTTP2FastReaderKeepsItsAnswer(t *testing.T) {
 		_, _ = w.Write(make([]byte, 1<<20))
 		_ = http.NewResponseController(w).Flush()
 		<-raised
-		for range 50 { // for longer than the grace
-			_, _ = w.Write(make([]byte, 1<<20))
-			time.Sleep(5 * time.Millisecond)
+		for range 60 { // for longer than the grace, and no faster than a busy machine reads
+			_, _ = w.Write(make([]byte, 32<<10))
+			_ = http.NewResponseController(w).Flush()
+			time.Sleep(10 * time.Millisecond)
 		}
 	}
 	res, err := r.clientHTTP2().Do(r.request("PUT", "/accounts/42", "1", nil))
@@ -157,7 +158,7 @@ func TestHTTP2FastReaderKeepsItsAnswer(t *testing.T) {
 	b := r.dial().put("2", "")
 	r.eventually("w2 waits", func() bool { return r.gate.Counts().Waiting == 1 })
 	close(raised)
-	if n, err := io.Copy(io.Discard, res.Body); err != nil || n != 51<<20 {
+	if n, err := io.Copy(io.Discard, res.Body); err != nil || n != 1<<20+60*32<<10 {
 		t.Errorf("%d bytes, %v", n, err)
 	}
 	b.receive()

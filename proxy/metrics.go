@@ -88,6 +88,7 @@ func isCollision(err error) bool {
 // websocket may be open for days. Only the first call counts.
 func (m *Metrics) answered(x *exchange) {
 	if !x.sent.IsZero() {
+		x.trace.answered()
 		m.upstream.Observe(time.Since(x.sent).Seconds())
 		x.sent = time.Time{}
 	}

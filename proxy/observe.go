@@ -32,14 +32,14 @@ func (x *exchange) refused(err error) {
 // Where the path is sure, that is the rule. Where it is not, servers may take
 // it for any path, also for one of a rule that enforces, or of none: it goes
 // on only where nothing enforces.
-func (h *Handler) looksPast(err error) *Rule {
+func (b *book) looksPast(err error) *Rule {
 	var refusal *route.Refusal
 	if !errors.As(err, &refusal) {
 		return nil
 	}
 	var rule *Rule
-	if refusal.Rule >= 0 && h.Rules[refusal.Rule].Observe {
-		rule = &h.Rules[refusal.Rule]
+	if refusal.Rule >= 0 && b.Rules[refusal.Rule].Observe {
+		rule = &b.Rules[refusal.Rule]
 	}
 	switch refusal.Kind {
 	case route.HeaderAlias, route.ConnectionOption:
@@ -50,16 +50,16 @@ func (h *Handler) looksPast(err error) *Rule {
 	default:
 		return nil // no HTTP that could be forwarded, or a tunnel past every fence
 	}
-	if h.stray == nil {
+	if b.stray == nil {
 		return nil
 	}
-	return cmp.Or(rule, h.stray)
+	return cmp.Or(rule, b.stray)
 }
 
 // strayRule stands for the rule that a request meets of which nobody can say
 // which it is. It is nil unless every fenced rule observes and writes that no
 // rule covers pass: else something is enforced.
-func strayRule(o *Options) *Rule {
+func strayRule(o *Rulebook) *Rule {
 	stray := Rule{Name: noRule, Fenced: true, Observe: true, ResponseTimeout: o.ResponseTimeout}
 	for i := range o.Rules {
 		switch r := &o.Rules[i]; {
@@ -93,6 +93,7 @@ func (x *exchange) observe(match *route.Match) error {
 	read := match.Read || !match.Write && x.seen.refusal != nil
 	// It waits for nothing but the record: whether the client is still there,
 	// or has only closed its side, makes no difference.
+	x.trace.enters()
 	seen, err := x.h.Gate.Observe(context.WithoutCancel(x.r.Context()), gate.Request{
 		Claims:       claims,
 		DrainTimeout: x.rule.DrainTimeout,

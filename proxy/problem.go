@@ -101,6 +101,8 @@ func (x *exchange) named(err error) *wire.Problem {
 		p := wire.NewProblem(wire.DrainTimeout, why+"; nothing was forwarded, and the token counts already: try again with the same one")
 		p.RetryAfter = drain.RetryAfter
 		return p
+	case errors.Is(err, errOlderRules):
+		return wire.NewProblem(wire.DrainTimeout, err.Error()+"; nothing was forwarded: try again with the same token")
 	case errors.Is(err, gate.ErrStopping):
 		return wire.NewProblem(wire.ShuttingDown, "the proxy is stopping; nothing was forwarded: try again")
 	case errors.As(err, &hop):
@@ -183,8 +185,12 @@ func (x *exchange) cutUnordered(sent bool) *wire.Problem {
 
 // disclose names the highest token, where the rule allows it.
 func (x *exchange) disclose(p *wire.Problem, highest tokenstore.Token) {
-	if x.rule != nil && x.rule.DiscloseHighest {
-		p.Highest = x.rule.Format.Print(highest)
+	if x.rule == nil {
+		return
+	}
+	x.highest = x.rule.Format.Print(highest)
+	if x.rule.DiscloseHighest {
+		p.Highest = x.highest
 		p.Epoch = highest.Epoch
 	}
 }

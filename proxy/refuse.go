@@ -37,7 +37,7 @@ func (x *exchange) refuse(err error) {
 		return
 	}
 	if refusal := (*route.Refusal)(nil); x.rule == nil && errors.As(err, &refusal) && refusal.Rule >= 0 {
-		x.rule = &x.h.Rules[refusal.Rule]
+		x.rule = &x.book.Rules[refusal.Rule]
 	}
 	p := x.problem(err)
 	x.say(wire.ResultRejected(p.Name()), p.Forwarded)
@@ -51,9 +51,13 @@ func (x *exchange) undelivered(err error) {
 	if !errors.As(err, &hop) {
 		panic(err) // Send has no others
 	}
-	if !x.holds && x.r.Context().Err() != nil {
+	if !x.holds && x.r.Context().Err() != nil && !errors.Is(err, upstream.ErrCut) {
 		x.cause, x.decision = nil, decisionLeft
 		x.abort()
+	}
+	x.away = x.away && hop.Outcome.Fate == upstream.Unsettled
+	if !x.holds {
+		x.leaveBook(x.away) // before the client is answered, which may take long
 	}
 	p := x.problem(err)
 	if x.fenced {

@@ -65,6 +65,10 @@ func (x *exchange) relay(a *upstream.Answer) {
 // over settles the write whose answer has come in full.
 func (x *exchange) over(a *upstream.Answer) {
 	if !x.holds {
+		if x.away && isClosed(a.UploadDone()) && a.Outcome().Fate == upstream.Settled {
+			x.away = false
+			x.leaveBook(false) // however long the client reads
+		}
 		return
 	}
 	// After an early answer the client may still be uploading. It is a part

@@ -38,6 +38,9 @@ type rig struct {
 	handler *Handler
 	addr    string // of the proxy
 	api     *api
+
+	routes          []route.Rule // of the proxy
+	upstreamOptions upstream.Options
 }
 
 // api is the legacy API: each request waits until the test lets it go on.
@@ -120,7 +123,8 @@ func (r *rig) proxy(target string, change func(o *Options, rules []Rule)) {
 			rules[i].Epoch = 3
 		}
 	}
-	o := Options{Rules: rules, ResponseTimeout: 5 * time.Second, MaxBodyBuffer: 1 << 10, MaxBuffered: 64 << 10, BodyTimeout: 2 * time.Second, Log: zap.NewNop()}
+	o := Options{Rulebook: Rulebook{Rules: rules, ResponseTimeout: 5 * time.Second, Settle: testSettle, MaxBodyBuffer: 1 << 10, MaxBuffered: 64 << 10},
+		BodyTimeout: 2 * time.Second, Log: zap.NewNop()}
 	if change != nil {
 		change(&o, rules)
 	}
@@ -128,7 +132,9 @@ func (r *rig) proxy(target string, change func(o *Options, rules []Rule)) {
 	if err != nil {
 		r.Fatal(err)
 	}
-	if o.Upstream, err = upstream.New(upstream.Options{URL: u, ConnectTimeout: time.Second, PreserveHost: true, UnsettledStatuses: []int{202, 502, 504}}); err != nil {
+	r.routes = routes
+	r.upstreamOptions = upstream.Options{URL: u, ConnectTimeout: time.Second, PreserveHost: true, UnsettledStatuses: []int{202, 502, 504}}
+	if o.Upstream, err = upstream.New(r.upstreamOptions); err != nil {
 		r.Fatal(err)
 	}
 	if o.Table, err = route.New(routes, route.Options{Headers: []string{"X-Fencing-Token"}}); err != nil {
@@ -169,7 +175,7 @@ func (r *rig) serve(o ServerOptions) *http.Server {
 		defer known.Close()
 		l = tls.NewListener(l, &tls.Config{Certificates: known.TLS.Certificates, NextProtos: []string{"h2", "http/1.1"}})
 	}
-	go func() { _ = srv.Serve(l) }()
+	go func() { _ = srv.Serve(NewListener(l)) }()
 	r.Cleanup(func() { _ = srv.Close() })
 	return srv
 }

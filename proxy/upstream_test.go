@@ -244,7 +244,7 @@ func TestEarlyRefusal(t *testing.T) {
 // A panic on the way leaves the write unsettled.
 func TestPanicLeavesUnsettled(t *testing.T) {
 	r := newRig(t, nil)
-	r.handler.Upstream = nil
+	r.handler.books.current.Load().Upstream = nil
 	c := r.dial().put("1", "")
 	if _, err := c.br.ReadByte(); err == nil {
 		t.Error("a panic was answered")

@@ -121,6 +121,14 @@ type Grant interface {
 	Release()
 }
 
+// Raiser is a Grant that tells what its Acquire found. It need not be one: then
+// whoever asked takes it that the marks were raised.
+type Raiser interface {
+	// Raised reports whether Acquire recorded a higher token than before, or the
+	// first one, on any of the keys.
+	Raised() bool
+}
+
 // Sole is the grant of a store that one proxy has to itself: free and never
 // lost.
 var Sole Grant = sole{}

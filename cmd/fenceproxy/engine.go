@@ -19,7 +19,7 @@ import (
 type engine struct {
 	setting string // its place in the configuration
 	init    func(context.Context) error
-	open    func(context.Context) (session.Backend, error)
+	open    func(context.Context) (session.Movable, error)
 }
 
 // engineOf is the engine of a configuration with a shared store.
@@ -30,22 +30,22 @@ func engineOf(cfg *config.Config, p planned, log *zap.Logger) engine {
 		o.Logger = log
 		return engine{"store.etcd",
 			func(ctx context.Context) error { return etcd.Init(ctx, o) },
-			func(ctx context.Context) (session.Backend, error) { return opened(etcd.Open(ctx, o)) }}
+			func(ctx context.Context) (session.Movable, error) { return opened(etcd.Open(ctx, o)) }}
 	case s.Postgres != nil:
 		o := postgres.Options{URL: s.Postgres.URL, TablePrefix: s.Postgres.TablePrefix, Logger: log}
 		return engine{"store.postgres",
 			func(ctx context.Context) error { return postgres.Init(ctx, o) },
-			func(ctx context.Context) (session.Backend, error) { return opened(postgres.Open(ctx, o)) }}
+			func(ctx context.Context) (session.Movable, error) { return opened(postgres.Open(ctx, o)) }}
 	default:
 		o := redis.Options{URL: s.Redis.URL, Prefix: s.Redis.Prefix, Logger: log}
 		return engine{"store.redis",
 			func(ctx context.Context) error { return redis.Init(ctx, o) },
-			func(ctx context.Context) (session.Backend, error) { return opened(redis.Open(ctx, o)) }}
+			func(ctx context.Context) (session.Movable, error) { return opened(redis.Open(ctx, o)) }}
 	}
 }
 
 // opened keeps a nil pointer from becoming an interface that is not nil.
-func opened[B session.Backend](b B, err error) (session.Backend, error) {
+func opened[B session.Movable](b B, err error) (session.Movable, error) {
 	if err != nil {
 		return nil, err
 	}

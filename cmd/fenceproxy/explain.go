@@ -39,8 +39,7 @@ func newExplain() *cobra.Command {
 				return err
 			}
 			e := p.table.Explain(r, []byte(body))
-			h := proxy.NewHandler(proxy.Options{Table: p.table, Rules: p.rules, ForwardUnmatched: cfg.UnmatchedWrites == config.Forward,
-				MaxBodyBuffer: int64(cfg.Limits.MaxBodyBuffer), MaxBuffered: int64(cfg.Limits.MaxBuffered), BodyTimeout: cfg.Listen.HeaderTimeout})
+			h := proxy.NewHandler(proxy.Options{Rulebook: rulebook(cfg, p), BodyTimeout: cfg.Listen.HeaderTimeout})
 			return explain(cmd.OutOrStdout(), args[0]+" "+args[1], cfg, e, h.Foresee(r))
 		},
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -43,7 +44,11 @@ func planLeases(cfg *config.Config, report *config.Report) (p plannedLeases) {
 type leases struct {
 	issuer *lease.Issuer
 	server *http.Server
+	owners atomic.Pointer[owners] // of the configuration in force
 }
+
+// owners finds the rules that can make a key.
+type owners func(tokenstore.Key) []lease.Owner
 
 // newLeases reads the leases that are in the store.
 func (s *service) newLeases(p planned, reg prometheus.Registerer) (*leases, error) {
@@ -53,8 +58,11 @@ func (s *service) newLeases(p planned, reg prometheus.Registerer) (*leases, erro
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), openTimeout)
 	defer cancel()
-	issuer, err := lease.New(ctx, lease.Options{
-		Store: store, Clock: session.Boottime, Owners: s.owners(p),
+	l := &leases{}
+	l.use(s, p)
+	var err error
+	l.issuer, err = lease.New(ctx, lease.Options{
+		Store: store, Clock: session.Boottime, Owners: func(key tokenstore.Key) []lease.Owner { return (*l.owners.Load())(key) },
 		DefaultTTL: s.cfg.Leases.DefaultTTL, MaxTTL: s.cfg.Leases.MaxTTL,
 		MaxWaiting: s.cfg.Limits.MaxWaiting, MaxWaitingPerKey: s.cfg.Limits.MaxWaitingPerKey,
 		Metrics: lease.NewMetrics(reg), Log: s.log,
@@ -62,21 +70,29 @@ func (s *service) newLeases(p planned, reg prometheus.Registerer) (*leases, erro
 	if err != nil {
 		return nil, notOpened("leases", err)
 	}
-	return &leases{issuer: issuer}, nil
+	return l, nil
 }
 
-// owners finds the rules that can make a key.
-func (s *service) owners(p planned) func(tokenstore.Key) []lease.Owner {
+// use grants by the rules of p from here on. A lease that is held stays held.
+func (l *leases) use(s *service, p planned) {
+	if l == nil {
+		return
+	}
+	find := s.owners(p)
+	l.owners.Store(&find)
+}
+
+func (s *service) owners(p planned) owners {
 	all := make([]lease.Owner, len(p.rules))
 	for i := range p.rules {
 		r := &p.rules[i]
 		all[i] = lease.Owner{Rule: r.Name, Format: r.Format, Epoch: r.Epoch, MaxToken: r.MaxToken, Fence: s.fence(r)}
 	}
-	return func(key tokenstore.Key) (owners []lease.Owner) {
+	return func(key tokenstore.Key) (some []lease.Owner) {
 		for _, i := range p.table.Owners(key) {
-			owners = append(owners, all[i])
+			some = append(some, all[i])
 		}
-		return owners
+		return some
 	}
 }
 

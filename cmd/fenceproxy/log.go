@@ -14,12 +14,9 @@ import (
 // newLog writes to standard error: for people on a terminal, as JSON
 // elsewhere. The same line more than 100 times a second is thinned out to
 // every hundredth: a client that floods the proxy with stale writes does not
-// flood the log.
-func newLog(c config.Log) *zap.Logger {
-	level, err := zapcore.ParseLevel(string(c.Level))
-	if err != nil { // config lets only levels through that zap has
-		level = zapcore.InfoLevel
-	}
+// flood the log. The level may be changed later.
+func newLog(c config.Log) (*zap.Logger, zap.AtomicLevel) {
+	level := zap.NewAtomicLevelAt(logLevel(c))
 	enc := zap.NewProductionEncoderConfig()
 	enc.TimeKey, enc.EncodeTime, enc.EncodeDuration = "time", zapcore.RFC3339NanoTimeEncoder, zapcore.StringDurationEncoder
 	var encoder zapcore.Encoder
@@ -33,5 +30,13 @@ func newLog(c config.Log) *zap.Logger {
 	if !c.Access {
 		core = zapcore.NewSamplerWithOptions(core, time.Second, 100, 100)
 	}
-	return zap.New(core)
+	return zap.New(core), level
+}
+
+func logLevel(c config.Log) zapcore.Level {
+	level, err := zapcore.ParseLevel(string(c.Level))
+	if err != nil { // config lets only levels through that zap has
+		return zapcore.InfoLevel
+	}
+	return level
 }

@@ -55,8 +55,10 @@ func newRoot() *cobra.Command {
 		Short:         "Refuses stale writes in front of any HTTP API, by their fencing tokens",
 		SilenceUsage:  true,
 		SilenceErrors: true,
+		Version:       version(),
 	}
-	root.AddCommand(newServe(), newCheck(), newExplain(), newDemo(), newStore(), newVersion())
+	root.AddCommand(newServe(), newCheck(), newExplain(), newDemo(), newStore(), newSchema(), newVersion())
+	root.SetVersionTemplate("{{.Version}}\n")
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return fromEnvironment(cmd.Flags()) }
 	return root
 }

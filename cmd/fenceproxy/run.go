@@ -16,6 +16,7 @@ import (
 	"github.com/coreos/go-systemd/v22/daemon"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
+	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/zap"
 
 	"github.com/fenceproxy/fenceproxy/config"
@@ -29,8 +30,9 @@ import (
 
 // service is a running proxy.
 type service struct {
-	cfg     *config.Config
+	cfg     *config.Config // as it was started; a reload's is in reloader
 	log     *zap.Logger
+	reload  *reloader
 	store   openStore
 	gate    *gate.Gate
 	handler *proxy.Handler // of data
@@ -41,13 +43,20 @@ type service struct {
 }
 
 // run serves until a signal comes, the store fails, or a listener breaks.
-func run(cfg *config.Config, p planned, log *zap.Logger, signals <-chan os.Signal) error {
+func run(src source, cfg *config.Config, p planned, signals <-chan os.Signal) error {
+	log, level := newLog(cfg.Log)
 	defer func() { _ = log.Sync() }()
 	defer runtime.KeepAlive(newBallast())
-	s, err := start(cfg, p, log)
+	tracer, flush, err := startTracing(cfg.Tracing, log)
+	if err != nil {
+		return &exitError{exitFailed, fmt.Errorf("tracing: %w", err)}
+	}
+	defer flush()
+	s, err := start(src, cfg, p, log, level, tracer)
 	if err != nil {
 		return err
 	}
+	defer s.reload.stop()
 	select {
 	case err := <-s.failed:
 		s.end()
@@ -66,7 +75,7 @@ func run(cfg *config.Config, p planned, log *zap.Logger, signals <-chan os.Signa
 // start opens the listeners, then the store, and begins to serve. The store
 // comes second: opening it takes its clean-stop marker away, and an address
 // that is in use must not cost the next start a quarantine.
-func start(cfg *config.Config, p planned, log *zap.Logger) (_ *service, err error) {
+func start(src source, cfg *config.Config, p planned, log *zap.Logger, level zap.AtomicLevel, tracer trace.Tracer) (_ *service, err error) {
 	s := &service{cfg: cfg, log: log, failed: make(chan error, 3)}
 	data, err := listen.Listen(listen.Options{Address: cfg.Listen.Address, SocketMode: os.FileMode(cfg.Listen.SocketMode), TLS: p.certificates, Log: log})
 	if err != nil {
@@ -89,15 +98,12 @@ func start(cfg *config.Config, p planned, log *zap.Logger) (_ *service, err erro
 	if s.store, err = open(context.Background(), cfg, p, newStoreFigures(registry), log); err != nil {
 		return nil, err
 	}
-	s.gate, err = gate.New(s.store.Store, gate.Options{
-		Settle: s.store.settle, Unordered: s.store.unordered,
-		MaxWaiting: cfg.Limits.MaxWaiting, MaxWaitingPerKey: cfg.Limits.MaxWaitingPerKey,
-	})
+	s.gate, err = gate.New(s.store.Store, gateOptions(cfg, s.store.settle, s.store.unordered))
 	if err != nil {
 		return nil, &exitError{exitFailed, err}
 	}
 	s.register(registry)
-	s.handler = s.newHandler(p, registry)
+	s.handler = s.newHandler(p, registry, tracer)
 	if holders != nil {
 		if s.leases, err = s.newLeases(p, registry); err != nil {
 			s.gate.Stop()
@@ -105,10 +111,11 @@ func start(cfg *config.Config, p planned, log *zap.Logger) (_ *service, err erro
 			return nil, err
 		}
 	}
+	s.reload = newReloader(src, s, p, level, registry)
 	s.data = proxy.NewServer(s.handler, proxy.ServerOptions{
 		HeaderTimeout: cfg.Listen.HeaderTimeout, IdleTimeout: cfg.Listen.IdleTimeout, MaxHeader: int(cfg.Limits.MaxHeader),
 	})
-	s.serve(s.data, data, "listen.address")
+	s.serve(s.data, proxy.NewListener(data), "listen.address")
 	ready := []zap.Field{zap.String("version", version()), zap.Stringer("listen", data.Addr()), zap.String("upstream", cfg.Upstream.URL),
 		zap.Int("rules", len(p.rules)), zap.Bool("quarantine", s.store.Recovered())}
 	if operator != nil {
@@ -130,6 +137,7 @@ func start(cfg *config.Config, p planned, log *zap.Logger) (_ *service, err erro
 			zap.Duration("settle", settle), zap.Time("until", time.Now().Add(settle)))
 	}
 	log.Info("ready", ready...)
+	s.reload.start()
 	s.tell(daemon.SdNotifyReady)
 	return s, nil
 }
@@ -181,21 +189,31 @@ func (s *service) close() {
 	s.leases.close()
 }
 
-func (s *service) newHandler(p planned, reg prometheus.Registerer) *proxy.Handler {
-	for i := range p.rules {
-		p.rules[i].Suspect = slices.Contains(s.store.changed, p.rules[i].Name)
-	}
+func (s *service) newHandler(p planned, reg prometheus.Registerer, tracer trace.Tracer) *proxy.Handler {
 	return proxy.NewHandler(proxy.Options{
-		Table: p.table, Rules: p.rules, Gate: s.gate, Upstream: p.upstream,
-		ForwardUnmatched: s.cfg.UnmatchedWrites == config.Forward, ResponseTimeout: s.cfg.Upstream.ResponseTimeout,
-		MaxBodyBuffer: int64(s.cfg.Limits.MaxBodyBuffer), MaxBuffered: int64(s.cfg.Limits.MaxBuffered),
-		BodyTimeout: s.cfg.Listen.HeaderTimeout,
-		Metrics:     proxy.NewMetrics(reg, s.gate), Log: s.log, AccessLog: s.cfg.Log.Access,
+		Rulebook: s.rulebook(s.cfg, p), Gate: s.gate, BodyTimeout: s.cfg.Listen.HeaderTimeout,
+		Metrics: proxy.NewMetrics(reg, s.gate), Log: s.log, Tracer: tracer,
 	})
 }
 
+// rulebook is what a reload replaces of the handler.
+func (s *service) rulebook(cfg *config.Config, p planned) proxy.Rulebook {
+	for i := range p.rules {
+		p.rules[i].Suspect = slices.Contains(s.store.changed, p.rules[i].Name)
+	}
+	return rulebook(cfg, p)
+}
+
+func rulebook(cfg *config.Config, p planned) proxy.Rulebook {
+	return proxy.Rulebook{
+		Table: p.table, Rules: p.rules, Upstream: p.upstream,
+		ForwardUnmatched: cfg.UnmatchedWrites == config.Forward, ResponseTimeout: cfg.Upstream.ResponseTimeout, Settle: cfg.Upstream.Settle,
+		MaxBodyBuffer: int64(cfg.Limits.MaxBodyBuffer), MaxBuffered: int64(cfg.Limits.MaxBuffered), AccessLog: cfg.Log.Access,
+	}
+}
+
 func (s *service) adminHandler(p planned, gatherer prometheus.Gatherer) http.Handler {
-	return admin.NewHandler(admin.Options{Gate: s.gate, Store: s.store, Metrics: gatherer, Ready: s.ready, Formats: formatsOf(p)})
+	return admin.NewHandler(admin.Options{Gate: s.gate, Store: s.store, Metrics: gatherer, Ready: s.ready, Notice: s.reload.notice, Formats: formatsOf(p)})
 }
 
 // formatsOf are the formats of the fenced rules by their names.
@@ -268,7 +286,8 @@ const farewell = time.Second
 // Only then the store gets its marker; a second signal, or the end of
 // shutdown_timeout, ends the wait without.
 func (s *service) stop(signals <-chan os.Signal) error {
-	ctx, cancel := context.WithTimeoutCause(context.Background(), s.cfg.ShutdownTimeout, errors.New("shutdown_timeout is over"))
+	s.reload.stop()
+	ctx, cancel := context.WithTimeoutCause(context.Background(), s.reload.cfg.ShutdownTimeout, errors.New("shutdown_timeout is over"))
 	defer cancel()
 	ctx, hurry := context.WithCancelCause(ctx)
 	go func() {

@@ -134,6 +134,18 @@ func cmdHTTP(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
+// admin PATH asks the admin listener, and prints the status and the body.
+func cmdAdmin(ts *testscript.TestScript, neg bool, args []string) {
+	usage(ts, neg || len(args) != 1, "admin PATH")
+	res, err := http.Get("http://" + ts.Getenv("ADMIN") + args[0])
+	ts.Check(err)
+	defer func() { _ = res.Body.Close() }()
+	body, err := io.ReadAll(res.Body)
+	ts.Check(err)
+	_, err = fmt.Fprintf(ts.Stdout(), "%d %s", res.StatusCode, body)
+	ts.Check(err)
+}
+
 // answer waits for the request in the background, and prints what http prints.
 func cmdAnswer(ts *testscript.TestScript, neg bool, args []string) {
 	usage(ts, neg || len(args) != 0 || stageOf(ts).answer == nil, "answer (after http … &)")

@@ -20,6 +20,9 @@ import (
 // machine that is busy.
 const scriptPatience = 30 * time.Second
 
+// ready is what a proxy says of itself when it is ready.
+type ready struct{ Msg, Listen, Admin, Leases string }
+
 // process is a proxy in the background.
 type process struct {
 	cmd   *exec.Cmd
@@ -29,9 +32,6 @@ type process struct {
 	mu  sync.Mutex
 	log bytes.Buffer
 }
-
-// ready is where a proxy listens, as its log says.
-type ready struct{ Msg, Listen, Leases string }
 
 // proxy ARG… starts `fenceproxy serve ARG…` and returns when it is ready. $PROXY
 // is then its address, $LEASES that of its leases, and logged looks at its log.
@@ -66,6 +66,7 @@ func startProxy(ts *testscript.TestScript, cmd *exec.Cmd) {
 			ts.Fatalf("the proxy ended before it was ready")
 		}
 		ts.Setenv("PROXY", at.Listen)
+		ts.Setenv("ADMIN", at.Admin)
 		ts.Setenv("LEASES", at.Leases)
 	case <-time.After(scriptPatience):
 		ts.Fatalf("the proxy is not ready after %v", scriptPatience)
@@ -141,6 +142,12 @@ func cmdEnd(ts *testscript.TestScript, neg bool, args []string) {
 	if got := p.cmd.ProcessState.String(); got != want {
 		ts.Fatalf("the proxy ended with %q, want %q", got, want)
 	}
+}
+
+// hangup sends SIGHUP to the proxy.
+func cmdHangUp(ts *testscript.TestScript, neg bool, args []string) {
+	usage(ts, neg || len(args) != 0, "hangup")
+	ts.Check(stageOf(ts).proxy.cmd.Process.Signal(syscall.SIGHUP))
 }
 
 // logged PATTERN holds when a line of the proxy's log matches.

@@ -32,6 +32,7 @@ Each flag has a variable: --config is FENCEPROXY_CONFIG. A flag wins.`,
 	f.StringVar(&flags.Key, "key", flags.Key, "the template of the resource key")
 
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		src := source{file: file, seen: look(file)} // before it is read: a change behind it is seen
 		cfg, report, err := configuration(cmd, file, flags)
 		if err != nil {
 			return err
@@ -43,13 +44,17 @@ Each flag has a variable: --config is FENCEPROXY_CONFIG. A flag wins.`,
 		if err := report.Err(); err != nil {
 			return &exitError{exitUsage, err}
 		}
+		hangUp := make(chan os.Signal, 1)
+		signal.Notify(hangUp, syscall.SIGHUP)
+		defer signal.Stop(hangUp)
 		signals := make(chan os.Signal, 2)
 		signal.Notify(signals, syscall.SIGTERM, os.Interrupt)
 		defer signal.Stop(signals)
 		// A file that reaches the file size limit is an error of the write, not
 		// the end of the process.
 		signal.Ignore(syscall.SIGXFSZ)
-		return run(cfg, p, newLog(cfg.Log), signals)
+		src.hangUp = hangUp
+		return run(src, cfg, p, signals)
 	}
 	return cmd
 }

@@ -106,7 +106,7 @@ func initShared(c storeCall, e engine) error {
 	if err := e.init(ctx); err != nil {
 		return fmt.Errorf("%s: %w", e.setting, err)
 	}
-	return withShared(c, e, func(session.Backend) error {
+	return withShared(c, e, func(session.Movable) error {
 		_, err := fmt.Fprintf(c.out, "%s: ready\n", e.setting)
 		return err
 	})

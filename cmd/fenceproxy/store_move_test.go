@@ -293,7 +293,7 @@ func TestUnfitDump(t *testing.T) {
 }
 
 // backendOf opens the engine that a configuration names.
-func backendOf(t *testing.T, file string) session.Backend {
+func backendOf(t *testing.T, file string) session.Movable {
 	t.Helper()
 	cfg, report := config.LoadFile(file, os.LookupEnv)
 	p := plan(cfg, &report)

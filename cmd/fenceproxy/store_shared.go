@@ -12,8 +12,11 @@ import (
 	"github.com/fenceproxy/fenceproxy/tokenstore/session"
 )
 
+// maxPart is how many records are read or written in one step.
+const maxPart = session.MaxImport / 2
+
 // withShared opens the engine of a call for a while.
-func withShared(c storeCall, e engine, do func(b session.Backend) error) error {
+func withShared(c storeCall, e engine, do func(b session.Movable) error) error {
 	ctx, cancel := context.WithTimeout(c.ctx, openTimeout)
 	defer cancel()
 	b, err := e.open(ctx)
@@ -31,11 +34,11 @@ func inTime(c storeCall, do func(ctx context.Context) error) error {
 }
 
 // eachPage calls do with all records, in the order of the keys.
-func eachPage(c storeCall, b session.Backend, do func(page []stored) error) error {
+func eachPage(c storeCall, b session.Movable, do func(page []session.Listed) error) error {
 	for after, more := "", true; more; {
-		var page []stored
+		var page []session.Listed
 		err := inTime(c, func(ctx context.Context) (err error) {
-			page, after, err = list(ctx, b, after)
+			page, after, err = b.Keys(ctx, "", after, maxPart)
 			return err
 		})
 		if err != nil {
@@ -51,14 +54,14 @@ func eachPage(c storeCall, b session.Backend, do func(page []stored) error) erro
 
 // verifyShared reads every record. That none is lost is the engine's promise.
 func verifyShared(c storeCall, e engine) error {
-	return withShared(c, e, func(b session.Backend) error {
+	return withShared(c, e, func(b session.Movable) error {
 		keys, damaged := 0, 0
-		err := eachPage(c, b, func(page []stored) error {
+		err := eachPage(c, b, func(page []session.Listed) error {
 			for _, l := range page {
 				keys++
-				if l.damaged != nil {
+				if l.Damaged != nil {
 					damaged++
-					fmt.Fprintln(c.out, l.damaged)
+					fmt.Fprintln(c.out, l.Damaged)
 				}
 			}
 			return nil
@@ -76,7 +79,7 @@ func verifyShared(c storeCall, e engine) error {
 
 func exportShared(c storeCall, e engine) error {
 	w := dump.NewWriter(c.out)
-	err := withShared(c, e, func(b session.Backend) error {
+	err := withShared(c, e, func(b session.Movable) error {
 		h, err := unused(c, b)
 		if err != nil {
 			return err
@@ -88,10 +91,10 @@ func exportShared(c storeCall, e engine) error {
 		if err := w.Begin(h); err != nil {
 			return err
 		}
-		err = eachPage(c, b, func(page []stored) error {
+		err = eachPage(c, b, func(page []session.Listed) error {
 			for _, l := range page {
-				if l.damaged != nil {
-					return l.damaged
+				if l.Damaged != nil {
+					return l.Damaged
 				}
 				if err := w.Add(l.Record); err != nil {
 					return err
@@ -135,7 +138,7 @@ func stillUnused(c storeCall, b session.Backend, clean bool) error {
 
 func importShared(c storeCall, e engine) error {
 	return withDump(c, func(r *dump.Reader) error {
-		return withShared(c, e, func(b session.Backend) error {
+		return withShared(c, e, func(b session.Movable) error {
 			h, err := unused(c, b)
 			if err == nil && !h.Clean {
 				err = errors.New("proxies have left writes behind in this store that may still be on their way: start one proxy on it, wait until linger is over, and stop it; then import")
@@ -182,7 +185,7 @@ func fit(c storeCall, h dump.Header) error {
 }
 
 // importRecords takes the records of a dump in.
-func importRecords(c storeCall, b session.Backend, r *dump.Reader) (keys int64, err error) {
+func importRecords(c storeCall, b session.Movable, r *dump.Reader) (keys int64, err error) {
 	quarantine := session.NewQuarantine(b, c.cfg.Store.SessionTTL)
 	for {
 		part, end := nextPart(r)
@@ -192,7 +195,7 @@ func importRecords(c storeCall, b session.Backend, r *dump.Reader) (keys int64, 
 		if len(part) > 0 {
 			err := inTime(c, func(ctx context.Context) error {
 				if r.Header.Clean {
-					return add(ctx, b, part)
+					return b.Import(ctx, part)
 				}
 				return quarantine.Add(ctx, part)
 			})

@@ -30,6 +30,9 @@ type Options struct {
 	Metrics prometheus.Gatherer
 	// Ready returns why no write can be admitted, or nil.
 	Ready func(context.Context) error
+	// Notice returns what the operator should know although writes can be
+	// admitted, or nothing.
+	Notice func() string
 	// Formats are the formats of the fenced rules by their names. Where they
 	// differ, a request has to name the rule that owns its key.
 	Formats map[string]tokenstore.Format
@@ -61,7 +64,11 @@ func (a *api) readyz(w http.ResponseWriter, r *http.Request) {
 		text(w, http.StatusServiceUnavailable, "not ready: "+err.Error())
 		return
 	}
-	text(w, http.StatusOK, "ready")
+	line := "ready"
+	if notice := a.Notice(); notice != "" {
+		line += "\n" + notice
+	}
+	text(w, http.StatusOK, line)
 }
 
 // key tells of one resource key, as it stands in answers and logs, with

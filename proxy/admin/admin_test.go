@@ -24,6 +24,7 @@ type rig struct {
 	store   *storetest.Faulty
 	gate    *gate.Gate
 	handler http.Handler
+	notice  string
 	ready   error
 	formats map[string]tokenstore.Format
 }
@@ -37,7 +38,7 @@ func newRig(t *testing.T) *rig {
 	reg := prometheus.NewRegistry()
 	reg.MustRegister(prometheus.NewGauge(prometheus.GaugeOpts{Name: "fenceproxy_test"}))
 	r.handler = NewHandler(Options{Gate: r.gate, Store: r.store, Metrics: reg,
-		Ready: func(context.Context) error { return r.ready }, Formats: r.formats})
+		Ready: func(context.Context) error { return r.ready }, Notice: func() string { return r.notice }, Formats: r.formats})
 	return r
 }
 

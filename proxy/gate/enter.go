@@ -121,7 +121,9 @@ func (g *Gate) pass(ctx context.Context, t *Ticket) error {
 		case drain:
 			grace := t.overtakes(ctx)
 			t.unlock()
+			start := time.Now()
 			err = t.await(ctx, v, c, grace)
+			t.queue.waited.Drain += time.Since(start)
 		default:
 			err = g.record(ctx, t, v, c)
 		}
@@ -184,7 +186,7 @@ func (t *Ticket) prepare(g *Gate, r *Request) {
 	for i := range claims {
 		c := &t.claims[i]
 		c.Claim, c.ticket, c.shard = claims[i], t, g.table.of(claims[i].Key)
-		if c.Unordered && !g.opts.Unordered {
+		if c.Unordered && !g.unordered.Load() {
 			panic("gate: an unordered write, and Options.Unordered is not set: a crash would not be survived")
 		}
 	}
@@ -251,7 +253,7 @@ func (t *Ticket) register() {
 	for i := range t.claims {
 		c := &t.claims[i]
 		c.entry.add(c)
-		if !c.Suspect && !t.gate.opts.Unordered && !c.entry.durable.clear {
+		if !c.Suspect && !t.gate.unordered.Load() && !c.entry.durable.clear {
 			c.entry.durable.clear, c.entry.dirty, c.toClear = true, true, true
 		}
 	}

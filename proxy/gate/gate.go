@@ -46,6 +46,9 @@ type Gate struct {
 	sole  bool              // no other proxy uses the store: what is durable needs no Acquire
 	keeps tokenstore.Keeper // the store, where it is one; else nil
 
+	unordered                    atomic.Bool // see Options and Change
+	maxWaiting, maxWaitingPerKey atomic.Int64
+
 	quarantine    atomic.Bool // of every key that had a record at boot (rule 3)
 	quarantineEnd time.Time
 	stopping      atomic.Bool
@@ -76,6 +79,7 @@ func New(store tokenstore.Store, o Options) (*Gate, error) {
 	g := &Gate{store: store, table: table, opts: o, sole: store.Raised() == nil,
 		stop: make(chan struct{}), idle: make(chan struct{}, 1)}
 	g.keeps, _ = store.(tokenstore.Keeper)
+	g.Change(o)
 	g.life, g.endLife = context.WithCancel(context.Background())
 	if store.Recovered() {
 		g.quarantine.Store(true)
@@ -86,6 +90,18 @@ func New(store tokenstore.Store, o Options) (*Gate, error) {
 		g.done.Go(g.follow)
 	}
 	return g, nil
+}
+
+// Change takes over what may change while the gate is in use: MaxWaiting and
+// MaxWaitingPerKey, and Unordered, which stays on once it was. Before it is turned
+// on the store must remember it (what is recorded as clear from then on is not
+// believed after a crash), and only behind Change may such writes come.
+func (g *Gate) Change(o Options) {
+	g.maxWaiting.Store(int64(o.MaxWaiting))
+	g.maxWaitingPerKey.Store(int64(o.MaxWaitingPerKey))
+	if o.Unordered {
+		g.unordered.Store(true)
+	}
 }
 
 // Check is the early refusal of rule 4: it returns the error of a claim that
@@ -170,7 +186,7 @@ func (g *Gate) heldBy(c *claim) quarantine {
 	switch {
 	case !g.quarantine.Load():
 		return quarantineNone
-	case c.Suspect, g.opts.Unordered:
+	case c.Suspect, g.unordered.Load():
 		return quarantineAll
 	case c.entry.durable.fresh:
 		return quarantineNone

@@ -28,7 +28,7 @@ const maxObserved = time.Second
 // After nil the caller sends the write and must end the ticket, as after
 // Enter. The error is ErrLeft or ErrStopping, and nothing may be sent then.
 func (g *Gate) Observe(ctx context.Context, r Request, t *Ticket) (Seen, error) {
-	if !g.opts.Unordered {
+	if !g.unordered.Load() {
 		panic("gate: Observe, and Options.Unordered is not set: a crash would not be survived")
 	}
 	t.prepare(g, &r)

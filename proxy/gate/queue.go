@@ -20,7 +20,7 @@ func (t *Ticket) mayWait() error {
 	if t.queue != nil {
 		return t.queue.failed()
 	}
-	if limit := g.opts.MaxWaitingPerKey; limit > 0 {
+	if limit := int(g.maxWaitingPerKey.Load()); limit > 0 {
 		for i := range t.claims {
 			// A higher token is let in: those who wait are stale as soon as it is
 			// on the disk, and must not keep the new holder out until then.
@@ -30,7 +30,7 @@ func (t *Ticket) mayWait() error {
 			}
 		}
 	}
-	if limit := g.opts.MaxWaiting; limit > 0 && g.waiting.Load() >= int64(limit) {
+	if limit := g.maxWaiting.Load(); limit > 0 && g.waiting.Load() >= limit {
 		return ErrOverloaded
 	}
 	t.enqueue()

@@ -69,7 +69,7 @@ func (c *claim) mark() tokenstore.Mark {
 	e := c.entry
 	e.startRaise()
 	g := c.ticket.gate
-	clear := e.drained() && !c.Suspect && !g.opts.Unordered && g.heldBy(c) == quarantineNone && g.doubtful.Load() < maxDoubtful
+	clear := e.drained() && !c.Suspect && !g.unordered.Load() && g.heldBy(c) == quarantineNone && g.doubtful.Load() < maxDoubtful
 	return tokenstore.Mark{Key: c.Key, Token: e.high, Clear: clear}
 }
 
@@ -106,7 +106,9 @@ func (g *Gate) raise(ctx context.Context, t *Ticket, marks []tokenstore.Mark, ow
 		grant.Release()
 		return nil
 	}
-	t.queue.waited.Raised = true
+	if r, tells := grant.(tokenstore.Raiser); !tells || r.Raised() {
+		t.queue.waited.Raised = true // else others had put it there
+	}
 	t.release()
 	t.grant = grant
 	if t.looks {
@@ -124,7 +126,9 @@ func (g *Gate) drainElsewhere(ctx context.Context, t *Ticket) error {
 	waiting, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(g.life, cancel)()
+	start := time.Now()
 	err := t.grant.Drained(waiting)
+	t.queue.waited.Drain += time.Since(start)
 	stale := (*tokenstore.StaleError)(nil)
 	switch {
 	case err == nil:

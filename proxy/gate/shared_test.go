@@ -80,6 +80,34 @@ func TestSharedWaitsForOthers(t *testing.T) {
 	})
 }
 
+// told is a grant that tells whether a record was raised for it.
+type told struct {
+	*lease
+	raised bool
+}
+
+func (g told) Raised() bool { return g.raised }
+
+// Only a write for which a record was raised counts as one that raised it: the
+// token of the first one here may be on record already, from another proxy.
+func TestSharedRaised(t *testing.T) {
+	for raised, why := range map[bool]string{true: "the first of all", false: "the first here"} {
+		t.Run(why, func(t *testing.T) {
+			inSharedTime(t, func(r *rig, last func() *lease) {
+				untold := r.disk.grant
+				r.disk.grant = func() tokenstore.Grant { return told{untold().(*lease), raised} }
+				w := r.start("w", 1).mustWait()
+				close(last().drained)
+				synctest.Wait()
+				if got := w.mustBeSent().ticket.Waited().Raised; got != raised {
+					t.Errorf("raised: %v, want %v", got, raised)
+				}
+				w.answer()
+			})
+		})
+	}
+}
+
 // A raise at another proxy overtakes the writes that wait here, and passes
 // those in flight.
 func TestSharedRaisedElsewhere(t *testing.T) {

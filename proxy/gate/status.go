@@ -48,7 +48,7 @@ func (g *Gate) Status(key tokenstore.Key, recorded bool) Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e := s.active[key]
-	if g.quarantine.Load() && (g.opts.Unordered || recorded && (e == nil || !e.durable.fresh)) {
+	if g.quarantine.Load() && (g.unordered.Load() || recorded && (e == nil || !e.durable.fresh)) {
 		st.QuarantinedUntil = g.quarantineEnd
 	}
 	if e == nil {

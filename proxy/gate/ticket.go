@@ -78,6 +78,7 @@ type lost struct {
 type Waited struct {
 	Raised bool          // it recorded its token itself
 	Raise  time.Duration // waiting for the disk, in raises of its own
+	Drain  time.Duration // waiting for older writes
 	Total  time.Duration // in Enter; 0 when it went straight through
 }
 

@@ -35,6 +35,7 @@ func TestBackendDoesAsPlanned(t *testing.T) {
 		{"left softly", Write{Plan: Plan{Hold: true, Skip: true}, Leave: 30 * time.Millisecond, Softly: true}, []Kind{Send, Arrive, Gone, Lost}, 0},
 		{"cut, applied late", Write{Body: 1000, StallAfter: 10, Stall: -1, Leave: 30 * time.Millisecond, Plan: Plan{Cut: settle / 2}}, []Kind{Send, Arrive, Gone, Lost, Apply}, 0},
 		{"cut, never applied", Write{Body: 1000, StallAfter: 10, Stall: -1, Leave: 30 * time.Millisecond}, []Kind{Send, Arrive, Gone, Lost}, 0},
+		{"left while it is refused", Write{Leave: 30 * time.Millisecond, Plan: Plan{Status: 413, Refuse: true, Skip: true, Size: 10, Pieces: 4, Pause: 40 * time.Millisecond}}, []Kind{Send, Arrive, Answer, Lost}, 413},
 		{"hangs", Write{Plan: Plan{End: Hang, Skip: true}, Patience: 50 * time.Millisecond}, []Kind{Send, Arrive, Gone, Lost}, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -53,7 +54,7 @@ func TestBackendDoesAsPlanned(t *testing.T) {
 			if r.Status != c.status {
 				t.Errorf("status %d (%v), want %d", r.Status, r.Err, c.status)
 			}
-			if broken := c.write.Plan.End == Break; r.Status != 0 && r.Whole == broken {
+			if broken := c.write.Plan.End == Break || c.write.Leave > 0; r.Status != 0 && r.Whole == broken {
 				t.Errorf("the answer is whole: %v", r.Whole)
 			}
 			time.Sleep(2 * settle) // what is late, or never

@@ -19,6 +19,7 @@ type Settings struct {
 	BodyLimit string        // max_body_buffer, as in 64KiB
 	Waiting   int           // max_waiting_per_key
 	Key       string        // the key of the one rule; "" is thing:{id}
+	Cert      string        // file of a certificate and its key, for TLS; "" for clear text
 	Store     Shared        // of several proxies; the zero Shared is an embedded store
 }
 
@@ -31,7 +32,7 @@ type Shared struct {
 }
 
 // yaml writes the configuration of a proxy that fences every write under
-// /things/{id}.
+// /things/{id}, and none under /open/{id}.
 func (s Settings) yaml(listen, admin, store string) string {
 	var b strings.Builder
 	line := func(format string, a ...any) { fmt.Fprintf(&b, format+"\n", a...) }
@@ -41,6 +42,9 @@ func (s Settings) yaml(listen, admin, store string) string {
 		}
 	}
 	line("listen:\n  address: %s", listen)
+	if s.Cert != "" {
+		line("  tls: {cert_file: %q, key_file: %q}", s.Cert, s.Cert)
+	}
 	line("upstream:\n  url: %s", s.Upstream)
 	duration("settle", s.Settle)
 	duration("response_timeout", s.Response)
@@ -59,6 +63,7 @@ func (s Settings) yaml(listen, admin, store string) string {
 	line("fencing:\n  token: required")
 	duration("drain_timeout", s.Drain)
 	line("rules:\n  - name: things\n    path: /things/{id}\n    key: %s", cmp.Or(s.Key, "thing:{id}"))
+	line("  - name: open\n    path: /open/{id}\n    token: none")
 	if s.BodyLimit != "" || s.Waiting > 0 {
 		line("limits:")
 		if s.BodyLimit != "" {

@@ -1,9 +1,15 @@
 package torture
 
 import (
-	"bufio"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
 	"fmt"
 	"io"
+	"math/big"
 	"net"
 	"net/http"
 	"os"
@@ -12,6 +18,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
 
 // The sizes of the real process. They are measured, and told, and not held
@@ -20,7 +27,7 @@ import (
 const megabyte = 1 << 20
 
 // sized starts the proxy in front of an API that takes everything.
-func sized(b *testing.B) *Proxy {
+func sized(b *testing.B, s Settings) *Proxy {
 	binary, err := built()
 	if err != nil {
 		b.Fatal(err)
@@ -32,7 +39,8 @@ func sized(b *testing.B) *Proxy {
 	api := &http.Server{Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) })}
 	go func() { _ = api.Serve(l) }()
 	b.Cleanup(func() { _ = api.Close() })
-	p, err := NewProxy(NewHistory(), binary, b.TempDir(), Settings{Upstream: "http://" + l.Addr().String()})
+	s.Upstream = "http://" + l.Addr().String()
+	p, err := NewProxy(NewHistory(), binary, b.TempDir(), s)
 	if err == nil {
 		err = p.Start()
 	}
@@ -65,7 +73,7 @@ func (p *Proxy) rss(b *testing.B, field string) int64 {
 // BenchmarkUploadSize is a 200 MB upload through a fenced rule: by how much
 // the process grows at the most.
 func BenchmarkUploadSize(b *testing.B) {
-	p := sized(b)
+	p := sized(b, Settings{})
 	b.SetBytes(200 * megabyte)
 	for b.Loop() {
 		before := p.rss(b, "VmRSS")
@@ -94,27 +102,69 @@ func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 
 // BenchmarkIdleClients is 10,000 clients that wrote once and stay connected.
 func BenchmarkIdleClients(b *testing.B) {
-	const clients = 10_000
-	p := sized(b)
-	for b.Loop() {
-		conns := make([]net.Conn, 0, clients)
-		for i := range clients {
-			c, err := net.Dial("tcp", p.Addr)
-			if err != nil {
-				b.Fatalf("client %d: %v", i, err)
+	for _, how := range []struct {
+		name       string
+		tls, http2 bool
+	}{{name: "clear"}, {name: "tls", tls: true}, {name: "http2", tls: true, http2: true}} {
+		b.Run(how.name, func(b *testing.B) {
+			s, scheme := Settings{}, "http"
+			if how.tls {
+				s.Cert, scheme = certificate(b), "https"
 			}
-			conns = append(conns, c)
-			fmt.Fprintf(c, "PUT /things/%d HTTP/1.1\r\nHost: a\r\nX-Fencing-Token: 1\r\nContent-Length: 0\r\n\r\n", i)
-			res, err := http.ReadResponse(bufio.NewReader(c), nil)
-			if err != nil || res.StatusCode != http.StatusOK {
-				b.Fatalf("client %d: %v %v", i, res, err)
+			p := sized(b, s)
+			for b.Loop() {
+				idle := make([]*http.Transport, 10_000)
+				for i := range idle {
+					idle[i] = &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: how.http2}
+					stay(b, idle[i], fmt.Sprintf("%s://%s/things/%d", scheme, p.Addr, i), how.http2)
+				}
+				b.ReportMetric(float64(p.rss(b, "VmRSS"))/megabyte, "RSS-MB")
+				for _, t := range idle {
+					t.CloseIdleConnections()
+				}
 			}
-		}
-		b.ReportMetric(float64(p.rss(b, "VmRSS"))/megabyte, "RSS-MB")
-		for _, c := range conns {
-			_ = c.Close()
-		}
+		})
 	}
+}
+
+// stay writes once; its connection is kept.
+func stay(b *testing.B, t *http.Transport, url string, http2 bool) {
+	req, err := http.NewRequest(http.MethodPut, url, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	req.Header.Set("X-Fencing-Token", "1")
+	res, err := t.RoundTrip(req)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer res.Body.Close()
+	if _, err := io.Copy(io.Discard, res.Body); err != nil || res.StatusCode != http.StatusOK || (res.ProtoMajor == 2) != http2 {
+		b.Fatalf("%s over %s: %v", res.Status, res.Proto, err)
+	}
+}
+
+// certificate makes a file with a certificate and its key.
+func certificate(b *testing.B) string {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		b.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		b.Fatal(err)
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		b.Fatal(err)
+	}
+	path := filepath.Join(b.TempDir(), "cert.pem")
+	text := append(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret})...)
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		b.Fatal(err)
+	}
+	return path
 }
 
 // BenchmarkBinarySize is the binary with every store, as make build makes it.

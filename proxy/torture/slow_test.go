@@ -24,7 +24,7 @@ func BenchmarkSlowClients(b *testing.B) {
 		{"slow upstream", megabyte - 1, false},
 	} {
 		b.Run(bb.name, func(b *testing.B) {
-			p := sized(b)
+			p := sized(b, Settings{})
 			if !bb.read {
 				p = deaf(b)
 			}

@@ -43,6 +43,7 @@ func (b *Backend) serve(c net.Conn) {
 		m.once[0].Do(func() { close(m.arrived) })
 		if v.plan.Refuse {
 			v.answer(false)
+			v.end(Lost, 0) // where the proxy has left before it had all of the answer
 			return
 		}
 		if strings.EqualFold(req.Header.Get("Expect"), "100-continue") {

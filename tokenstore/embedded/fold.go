@@ -108,6 +108,13 @@ func (s *Store) fold(records map[tokenstore.Key]raised, state logState, last fun
 // change carries out one transaction in the file. After an error nothing is
 // known to be changed; the store is then poisoned unless it can go on.
 func (s *Store) change(f func(tx *bolt.Tx) error) error {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	return s.changeAlone(f)
+}
+
+// changeAlone is change for who has the file to himself.
+func (s *Store) changeAlone(f func(tx *bolt.Tx) error) error {
 	tx, err := s.db.Begin(true)
 	if err != nil {
 		s.poison(err)

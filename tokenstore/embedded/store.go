@@ -42,9 +42,11 @@ type Store struct {
 	// A fold's, of which one runs at a time, and Close's when that has ended.
 	folds sync.WaitGroup
 	db    *bolt.DB
-	file  *os.File // bbolt's own, read after a failed commit
-	txid  uint64   // of the last transaction that is on the disk
-	stuck bool     // a transaction could not be ended
+
+	writing sync.Mutex // guards what follows: held for each transaction that writes
+	file    *os.File   // bbolt's own, read after a failed commit
+	txid    uint64     // of the last transaction that is on the disk
+	stuck   bool       // a transaction could not be ended
 
 	failOnce sync.Once
 	failErr  error         // set before failed is closed
@@ -69,7 +71,10 @@ func (s *Store) reached(step string) {
 	}
 }
 
-var _ tokenstore.Store = (*Store)(nil)
+var (
+	_ tokenstore.Store      = (*Store)(nil)
+	_ tokenstore.Rememberer = (*Store)(nil)
+)
 
 func newStore() *Store {
 	return &Store{failed: make(chan struct{}), closed: make(chan struct{})}
@@ -205,6 +210,8 @@ func (s *Store) end(clean bool) error {
 	if err == nil && clean {
 		err = s.endClean()
 	}
+	s.writing.Lock() // Remember may still be at it
+	defer s.writing.Unlock()
 	if s.stuck {
 		// bbolt's Close would wait for a transaction that nobody can end. The
 		// lock stays with the process, which is about to end.

@@ -2,6 +2,7 @@ package etcd
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -14,59 +15,83 @@ import (
 
 // Acquire implements session.Backend: R2. One key takes one round trip, unless
 // its record has to be read first to be decided about; several take two.
-func (b *Backend) Acquire(ctx context.Context, s session.ID, wants []session.Want) (older []session.Entry, err error) {
+func (b *Backend) Acquire(ctx context.Context, s session.ID, wants []session.Want) (got session.Acquired, err error) {
 	for i := range wants {
 		if len(wants[i].Holder) > maxHolder {
-			return nil, errHolder
+			return got, errHolder
 		}
 	}
 	var found []*mvccpb.KeyValue
 	if len(wants) == 1 {
 		var done bool
-		if older, found, done, err = b.acquireOne(ctx, s, &wants[0]); done || err != nil {
-			return older, err
+		if got, found, done, err = b.acquireOne(ctx, s, &wants[0]); done || err != nil {
+			return got, err
 		}
 	} else if found, err = b.read(ctx, s, wants); err != nil {
-		return nil, err
+		return got, err
 	}
 	for {
-		next, err := decide(wants, found)
+		next, raised, err := decide(wants, found)
 		if err != nil {
-			return nil, err
+			return got, err
 		}
 		var done bool
-		if older, found, done, err = b.commit(ctx, s, wants, next, found); done || err != nil {
-			return older, err
+		if got.Older, found, done, err = b.commit(ctx, s, wants, next, found); done || err != nil {
+			got.Raised = raised
+			return got, err
 		}
 	}
 }
 
 // acquireOne lets etcd decide, at one moment: the same token, or a lower one or
-// none. Anything else comes back as found, and nothing was written.
-func (b *Backend) acquireOne(ctx context.Context, s session.ID, w *session.Want) (older []session.Entry, found []*mvccpb.KeyValue, done bool, err error) {
+// none. Anything else comes back as found, and nothing was written. etcd cannot
+// add a checksum up: the record comes back too, as it was before, and what was
+// put on a damaged one is taken back.
+func (b *Backend) acquireOne(ctx context.Context, s session.ID, w *session.Want) (got session.Acquired, found []*mvccpb.KeyValue, done bool, err error) {
 	mark := b.keys.markOf(w.Key)
-	first := tokenstore.Record{Highest: w.Token, Holder: w.Holder, RaisedAt: time.Now()}
-	keep := b.put(s, w)
-	raise := append(keep[:len(keep):len(keep)], clientv3.OpPut(mark, encodeRecord(w.Key, first)))
 	read := []clientv3.Op{clientv3.OpGet(mark)}
+	first := tokenstore.Record{Highest: w.Token, Holder: w.Holder, RaisedAt: time.Now()}
+	keep := append(read[:1:1], b.put(s, w)...)
+	raise := append(keep[:len(keep):len(keep)], clientv3.OpPut(mark, encodeRecord(w.Key, first)))
 	resp, err := b.txn(ctx, []clientv3.Cmp{b.isAlive(s)}, []clientv3.Op{
 		clientv3.OpTxn(notBelow(mark, w.Token),
 			[]clientv3.Op{clientv3.OpTxn(sameAs(mark, w.Token, w.Holder), keep, read)},
 			[]clientv3.Op{clientv3.OpTxn(noRecord(mark), read, raise)}),
 	}, nil)
 	if err != nil {
-		return nil, nil, false, err
+		return got, nil, false, err
 	}
 	if !resp.Succeeded {
-		return nil, nil, false, session.ErrSessionOver
+		return got, nil, false, session.ErrSessionOver
 	}
 	outer := resp.Responses[0].GetResponseTxn()
 	inner := outer.Responses[0].GetResponseTxn()
 	if inner.Succeeded != outer.Succeeded { // it was read
-		return nil, []*mvccpb.KeyValue{only(inner.Responses[0])}, false, nil
+		return got, []*mvccpb.KeyValue{only(inner.Responses[0])}, false, nil
 	}
-	older, err = b.entriesOf(w.Key, nil, inner.Responses[0].GetResponseRange().Kvs)
-	return older, nil, true, err
+	if old := only(inner.Responses[0]); old != nil {
+		if _, damaged := decodeRecord(w.Key, old.Value); damaged != nil {
+			return got, nil, false, b.takeBack(ctx, s, w, old, resp.Header.Revision, damaged)
+		}
+	}
+	got.Raised = !outer.Succeeded
+	got.Older, err = b.entriesOf(w.Key, nil, inner.Responses[1].GetResponseRange().Kvs)
+	return got, nil, true, err
+}
+
+// takeBack undoes what the transaction of a revision has put: the record is the
+// damaged one again, so that its key goes on failing closed, unless somebody
+// has raised it since. Only where that is known the error says so; else the
+// entry counts as existing.
+func (b *Backend) takeBack(ctx context.Context, s session.ID, w *session.Want, old *mvccpb.KeyValue, revision int64, damaged error) error {
+	e := session.Entry{Key: w.Key, Token: w.Token, Session: s, Nonce: w.Nonce}
+	mark := b.keys.markOf(w.Key)
+	remove := []clientv3.Op{clientv3.OpDelete(b.keys.openOf(&e)), clientv3.OpDelete(b.keys.ownOf(&e))}
+	restore := append(remove[:2:2], clientv3.OpPut(mark, string(old.Value)))
+	if _, err := b.txn(ctx, []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(mark), "=", revision)}, restore, remove); err != nil {
+		return fmt.Errorf("%v, and what was put there could not be taken back: %w", damaged, err)
+	}
+	return damaged
 }
 
 // put are the operations that put the entry of a want, behind the one that
@@ -123,9 +148,9 @@ func (b *Backend) read(ctx context.Context, s session.ID, wants []session.Want) 
 	return found(resp.Responses)
 }
 
-// decide returns the values of the records that change, "" for the others. A
-// refusal is true already: what was read is committed, and records only grow.
-func decide(wants []session.Want, values []*mvccpb.KeyValue) (next []string, err error) {
+// decide returns the values of the records that change, "" for the others, and
+// whether one of them gets a higher token. A refusal is true already: what was read is committed, and records only grow.
+func decide(wants []session.Want, values []*mvccpb.KeyValue) (next []string, raised bool, err error) {
 	now := time.Now()
 	next = make([]string, len(wants))
 	for i := range wants {
@@ -133,18 +158,19 @@ func decide(wants []session.Want, values []*mvccpb.KeyValue) (next []string, err
 		var rec tokenstore.Record
 		if values[i] != nil {
 			if rec, err = decodeRecord(w.Key, values[i].Value); err != nil {
-				return nil, err
+				return nil, false, err
 			}
 		}
-		rec, changed, err := rec.Raise(values[i] != nil, w.Mark, now)
+		grown, changed, err := rec.Raise(values[i] != nil, w.Mark, now)
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		if changed {
-			next[i] = encodeRecord(w.Key, rec)
+			next[i] = encodeRecord(w.Key, grown)
 		}
+		raised = raised || values[i] == nil || rec.Highest.Less(grown.Highest)
 	}
-	return next, nil
+	return next, raised, nil
 }
 
 // commit writes all on condition that the records are still those that were

@@ -39,7 +39,7 @@ type Backend struct {
 	mine map[session.ID]struct{} // guarded by mu: sessions begun here
 }
 
-var _ session.Backend = (*Backend)(nil)
+var _ session.Movable = (*Backend)(nil)
 
 // newBackend makes a client. It connects by itself, now and again.
 func newBackend(o *Options) (*Backend, error) {

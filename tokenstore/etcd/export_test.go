@@ -13,7 +13,7 @@ func (b *Backend) AcquireWith(ctx context.Context, s session.ID, wants []session
 	if err != nil {
 		return false, err
 	}
-	next, err := decide(wants, values)
+	next, _, err := decide(wants, values)
 	if err != nil {
 		return false, err
 	}

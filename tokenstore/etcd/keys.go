@@ -9,19 +9,12 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/fenceproxy/fenceproxy/tokenstore"
+	"github.com/fenceproxy/fenceproxy/tokenstore/dump"
+	"github.com/fenceproxy/fenceproxy/tokenstore/session"
 )
 
-// KeyRecord is a key and its record, or why that cannot be read.
-type KeyRecord struct {
-	Key     tokenstore.Key
-	Record  tokenstore.Record
-	Damaged *tokenstore.DamagedError
-}
-
-// Keys returns the records of the keys that begin with prefix and come behind
-// after, in the order of their bytes, at most limit (0 or less: 1,000). Where
-// there are more, next is the after of the next call, else "".
-func (b *Backend) Keys(ctx context.Context, prefix, after string, limit int) (records []KeyRecord, next string, err error) {
+// Keys implements session.Movable.
+func (b *Backend) Keys(ctx context.Context, prefix, after string, limit int) (list []session.Listed, next string, err error) {
 	if limit <= 0 || limit > pageSize {
 		limit = pageSize
 	}
@@ -40,21 +33,19 @@ func (b *Backend) Keys(ctx context.Context, prefix, after string, limit int) (re
 	for _, kv := range page.Kvs {
 		key := tokenstore.Key(strings.TrimPrefix(string(kv.Key), b.keys.marks()))
 		rec, err := decodeRecord(key, kv.Value)
-		kr := KeyRecord{Key: key, Record: rec}
-		_ = errors.As(err, &kr.Damaged)
-		records = append(records, kr)
+		l := session.Listed{Record: dump.Record{Key: key, Record: rec}}
+		_ = errors.As(err, &l.Damaged)
+		list = append(list, l)
 	}
-	if page.More && len(records) > 0 {
-		next = string(records[len(records)-1].Key)
+	if page.More && len(list) > 0 {
+		next = string(list[len(list)-1].Key)
 	}
-	return records, next, nil
+	return list, next, nil
 }
 
-// Import records the highest tokens of another store; a higher one that is
-// here is kept, and so is the holder of an equal one. Only the writes that the
-// other store knew nothing of are not held back by this: no proxy may use
-// either store meanwhile. After an error a part of it may be done.
-func (b *Backend) Import(ctx context.Context, records []KeyRecord) error {
+// Import implements session.Movable, in steps of as many records as one
+// transaction may have.
+func (b *Backend) Import(ctx context.Context, records []dump.Record) error {
 	for len(records) > 0 {
 		part := records[:min(len(records), maxOps)]
 		records = records[len(part):]
@@ -65,16 +56,13 @@ func (b *Backend) Import(ctx context.Context, records []KeyRecord) error {
 	return nil
 }
 
-func (b *Backend) importPart(ctx context.Context, part []KeyRecord) error {
+func (b *Backend) importPart(ctx context.Context, part []dump.Record) error {
 	var reads []clientv3.Op
 	for i := range part {
 		if err := tokenstore.CheckMarks([]tokenstore.Mark{{Key: part[i].Key}}); err != nil {
 			return err
 		}
-		if part[i].Damaged != nil {
-			return part[i].Damaged
-		}
-		if len(part[i].Record.Holder) > maxHolder {
+		if len(part[i].Holder) > maxHolder {
 			return errHolder
 		}
 		reads = append(reads, clientv3.OpGet(b.keys.markOf(part[i].Key)))
@@ -110,15 +98,15 @@ func (b *Backend) importPart(ctx context.Context, part []KeyRecord) error {
 
 // grow returns the value of a record that is imported over what is there, ""
 // where that stays.
-func grow(kr *KeyRecord, kv *mvccpb.KeyValue) (string, error) {
+func grow(r *dump.Record, kv *mvccpb.KeyValue) (string, error) {
 	if kv != nil {
-		rec, err := decodeRecord(kr.Key, kv.Value)
+		rec, err := decodeRecord(r.Key, kv.Value)
 		if err != nil {
 			return "", err
 		}
-		if !rec.Highest.Less(kr.Record.Highest) {
+		if !rec.Highest.Less(r.Highest) {
 			return "", nil
 		}
 	}
-	return encodeRecord(kr.Key, kr.Record), nil
+	return encodeRecord(r.Key, r.Record), nil
 }

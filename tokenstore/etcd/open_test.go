@@ -12,6 +12,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/fenceproxy/fenceproxy/tokenstore"
+	"github.com/fenceproxy/fenceproxy/tokenstore/dump"
 	"github.com/fenceproxy/fenceproxy/tokenstore/etcd"
 )
 
@@ -19,7 +20,7 @@ func TestInitTwice(t *testing.T) {
 	o := place(t, server(t))
 	a := open(t, o)
 	defer a.Close()
-	if err := a.Import(soon(t), []etcd.KeyRecord{{Key: "k", Record: tokenstore.Record{Highest: tok(7)}}}); err != nil {
+	if err := a.Import(soon(t), []dump.Record{{Key: "k", Record: tokenstore.Record{Highest: tok(7)}}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := etcd.Init(soon(t), o); err != nil {
@@ -201,9 +202,9 @@ func TestKeys(t *testing.T) {
 	b := open(t, o)
 	defer b.Close()
 	when := time.Unix(1_700_000_000, 5)
-	var records []etcd.KeyRecord
+	var records []dump.Record
 	for _, key := range []tokenstore.Key{"a", "a/b", "a\x00b", "b", "b1", "b2", "b3", "c"} {
-		records = append(records, etcd.KeyRecord{Key: key, Record: tokenstore.Record{Highest: tok(uint64(len(key))), Holder: "h", RaisedAt: when}})
+		records = append(records, dump.Record{Key: key, Record: tokenstore.Record{Highest: tok(uint64(len(key))), Holder: "h", RaisedAt: when}})
 	}
 	if err := b.Import(soon(t), records); err != nil {
 		t.Fatal(err)
@@ -216,7 +217,7 @@ func TestKeys(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, kr := range page {
-			if kr.Damaged != nil || kr.Record.Highest != tok(uint64(len(kr.Key))) || !kr.Record.RaisedAt.Equal(when) || kr.Record.Holder != "h" {
+			if kr.Damaged != nil || kr.Highest != tok(uint64(len(kr.Key))) || !kr.RaisedAt.Equal(when) || kr.Holder != "h" {
 				t.Errorf("%+v", kr)
 			}
 			got = append(got, kr.Key)
@@ -233,7 +234,7 @@ func TestKeys(t *testing.T) {
 		t.Errorf("behind the last: %v, %q, %v", page, next, err)
 	}
 	// What is imported raises, and never lowers.
-	if err := b.Import(soon(t), []etcd.KeyRecord{{Key: "b1", Record: tokenstore.Record{Highest: tok(1)}}, {Key: "b2", Record: tokenstore.Record{Highest: tok(9)}}}); err != nil {
+	if err := b.Import(soon(t), []dump.Record{{Key: "b1", Record: tokenstore.Record{Highest: tok(1)}}, {Key: "b2", Record: tokenstore.Record{Highest: tok(9)}}}); err != nil {
 		t.Fatal(err)
 	}
 	for key, want := range map[tokenstore.Key]uint64{"b1": 2, "b2": 9} {
@@ -296,18 +297,25 @@ func TestDamaged(t *testing.T) {
 			if _, ok, err := b.Load(soon(t), "new"); ok || err != nil {
 				t.Errorf("the other key was recorded: %v, %v", ok, err)
 			}
-			if err := b.Import(soon(t), []etcd.KeyRecord{{Key: "k", Record: tokenstore.Record{Highest: tok(9)}}}); !errors.As(err, &damaged) {
+			if err := b.Import(soon(t), []dump.Record{{Key: "k", Record: tokenstore.Record{Highest: tok(9)}}}); !errors.As(err, &damaged) {
 				t.Errorf("Import: %v", err)
 			}
 			states, err := b.Look(soon(t), []tokenstore.Key{"k", "other"})
 			if err != nil || len(states) != 2 || states[0].Exists || len(states[0].Open) != 1 || !states[1].Exists {
 				t.Errorf("Look = %+v, %v", states, err)
 			}
-			if name == "another key's" {
-				return // what is whole in form is not added up in the one transaction of a raise
+			for _, n := range []uint64{9, 1} { // a raise, and where the record has a token at all the same one
+				damaged = nil
+				if _, err := acquire(b, id, mark("k", n)); !errors.As(err, &damaged) {
+					t.Errorf("Acquire of %d: %v", n, err)
+				}
 			}
-			if _, err := acquire(b, id, mark("k", 9)); !errors.As(err, &damaged) {
-				t.Errorf("Acquire: %v", err)
+			resp, err := raw.Get(soon(t), o.Prefix+"mark/k")
+			if err != nil || string(resp.Kvs[0].Value) != value {
+				t.Errorf("the damaged record is %q now, %v", resp.Kvs[0].Value, err)
+			}
+			if states, err = b.Look(soon(t), []tokenstore.Key{"k"}); err != nil || len(states) != 1 || len(states[0].Open) != 1 {
+				t.Errorf("Look after it = %+v, %v: want the entry of before alone", states, err)
 			}
 		})
 	}

@@ -81,7 +81,8 @@ func acquire(b session.Backend, id session.ID, marks ...tokenstore.Mark) (older 
 		_, _ = rand.Read(nonce[:])
 		wants = append(wants, session.Want{Mark: m, Nonce: uint64(nonce[0])<<8 | uint64(nonce[1])})
 	}
-	return b.Acquire(ctx, id, wants)
+	got, err := b.Acquire(ctx, id, wants)
+	return got.Older, err
 }
 
 // TestProofNeedsTheWatch: without a watch that has come to it, no keepalive is

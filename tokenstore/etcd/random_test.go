@@ -102,7 +102,8 @@ func (p *proxy) signal(sig syscall.Signal) { _ = p.cmd.Process.Signal(sig) }
 // store.
 func TestRandom(t *testing.T) {
 	s := server(t)
-	o, r := place(t, s), newRelay(t, s)
+	o := place(t, s)
+	r, far := relayed(t, s, o)
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -110,7 +111,7 @@ func TestRandom(t *testing.T) {
 	u := &upstream{t: t, ln: ln, last: map[string]uint64{}, from: map[string]int{}}
 	var wg sync.WaitGroup
 	var proxies []*proxy
-	for i, o := range []etcd.Options{o, through(o, r)} {
+	for i, o := range []etcd.Options{o, far} {
 		proxies = append(proxies, startProxy(t, o, ln.Addr().String()))
 		wg.Go(func() { u.serve(i) })
 	}
@@ -125,9 +126,9 @@ func TestRandom(t *testing.T) {
 		}
 	})
 	time.Sleep(time.Second)
-	r.hold(true, true)
+	r.Hold(true, true)
 	time.Sleep(3500 * time.Millisecond)
-	r.hold(false, false)
+	r.Hold(false, false)
 	time.Sleep(2 * time.Second)
 	for i, p := range proxies {
 		_ = p.stop.Close()

@@ -3,12 +3,16 @@ package etcd_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/fenceproxy/fenceproxy/tokenstore"
 	"github.com/fenceproxy/fenceproxy/tokenstore/etcd"
+	"github.com/fenceproxy/fenceproxy/tokenstore/etcd/etcdtest"
 	"github.com/fenceproxy/fenceproxy/tokenstore/session"
+	"github.com/fenceproxy/fenceproxy/tokenstore/session/sessiontest"
+	"github.com/fenceproxy/fenceproxy/tokenstore/session/sessiontest/stories"
 )
 
 // quick is a session that runs out soon.
@@ -42,10 +46,12 @@ func mustAdmit(t testing.TB, s *session.Store, marks ...tokenstore.Mark) tokenst
 	return g
 }
 
-// through is o by way of a relay.
-func through(o etcd.Options, r *relay) etcd.Options {
-	o.Endpoints = []string{r.endpoint}
-	return o
+// relayed is a relay to the server, and o by way of it.
+func relayed(t testing.TB, s *etcdtest.Server, o etcd.Options) (*sessiontest.Relay, etcd.Options) {
+	t.Helper()
+	r := sessiontest.NewRelay(t, strings.TrimPrefix(s.Endpoint, "http://"))
+	o.Endpoints = []string{"http://" + r.Address}
+	return r, o
 }
 
 // back waits until a proxy admits writes again.
@@ -66,70 +72,18 @@ func back(t *testing.T, s *session.Store, m tokenstore.Mark) tokenstore.Grant {
 	}
 }
 
-// TestCut: RA is cut off from the store only, with a write in flight. It cuts
-// that write at its deadline, before RB sends (X1, X3), and resumes later.
-func TestCut(t *testing.T) {
+// TestStories tells those of the protocol over etcd.
+func TestStories(t *testing.T) {
 	t.Parallel()
-	s := server(t)
-	o, r := place(t, s), newRelay(t, s)
-	ra, rb := openStore(t, open(t, through(o, r)), quick), openStore(t, open(t, o), quick)
-	g := mustAdmit(t, ra, mark("k", 1))
-	r.hold(true, true)
-	began := time.Now()
-	lost := make(chan time.Time, 1)
-	go func() {
-		<-g.Lost()
-		lost <- time.Now()
-	}()
-	newer := mustAdmit(t, rb, mark("k", 2))
-	admitted := time.Now()
-	select {
-	case at := <-lost:
-		if early := at.Add(quick.Linger); admitted.Before(early) {
-			t.Errorf("the new holder was admitted %v before linger was over", early.Sub(admitted))
-		}
-		t.Logf("cut after %v, the new holder admitted after %v", at.Sub(began), admitted.Sub(began))
-	default:
-		t.Fatal("a newer write is sent, and the old one was not cut")
-	}
-	if g.MaySend() {
-		t.Error("it may still be sent")
-	}
-	if _, err := admit(t, ra, mark("k", 1)); !errors.Is(err, tokenstore.ErrUnavailable) {
-		t.Errorf("a write without a session: %v, want unavailable", err)
-	}
-	g.Release()
-	newer.Release()
-	r.hold(false, false)
-	back(t, ra, mark("k", 3)).Release()
-	if _, err := admit(t, ra, mark("k", 2)); err == nil {
-		t.Error("a stale write was admitted")
-	}
-}
-
-// TestDeadWatch is X7: what RA asks of the store is answered, but it hears of
-// nothing. Its keepalives are not confirmed, and RB does not wait for ever.
-func TestDeadWatch(t *testing.T) {
-	t.Parallel()
-	o := place(t, server(t))
-	deaf := &deafened{Backend: open(t, o)}
-	ra, rb := openStore(t, deaf, quick), openStore(t, open(t, o), quick)
-	g := mustAdmit(t, ra, mark("k", 1))
-	defer g.Release()
-	mustAdmit(t, rb, mark("k", 2)).Release()
-	select {
-	case <-g.Lost():
-	default:
-		t.Error("the new holder is admitted, and the old grant is not lost")
-	}
-}
-
-// deafened never hears of anything.
-type deafened struct{ *etcd.Backend }
-
-func (deafened) Watch(ctx context.Context, _ session.Sink) error {
-	<-ctx.Done()
-	return context.Cause(ctx)
+	stories.Run(t, func(t *testing.T) stories.Place {
+		s := server(t)
+		o := place(t, s)
+		return stories.Place{Address: strings.TrimPrefix(s.Endpoint, "http://"), Open: func(t *testing.T, address string) session.Backend {
+			o := o
+			o.Endpoints = []string{"http://" + address}
+			return open(t, o)
+		}}
+	})
 }
 
 // TestLostAnswer is X12: the acquire is committed and its answer is lost. The
@@ -137,12 +91,13 @@ func (deafened) Watch(ctx context.Context, _ session.Sink) error {
 func TestLostAnswer(t *testing.T) {
 	t.Parallel()
 	s := server(t)
-	o, r := place(t, s), newRelay(t, s)
+	o := place(t, s)
+	r, far := relayed(t, s, o)
 	long := session.Options{TTL: time.Minute, Margin: 2 * time.Second, Linger: time.Minute, OpTimeout: 500 * time.Millisecond}
 	behind := open(t, o)
 	defer behind.Close()
-	ra, rb := openStore(t, open(t, through(o, r)), long), openStore(t, open(t, o), long)
-	r.hold(false, true)
+	ra, rb := openStore(t, open(t, far), long), openStore(t, open(t, o), long)
+	r.Hold(false, true)
 	if _, err := admit(t, ra, mark("k", 1)); !errors.Is(err, tokenstore.ErrUnavailable) {
 		t.Fatalf("without an answer: %v, want unavailable", err)
 	}
@@ -150,7 +105,7 @@ func TestLostAnswer(t *testing.T) {
 	if rec, ok, err := behind.Load(soon(t), "k"); err != nil || !ok || rec.Highest != tok(1) {
 		t.Fatalf("the acquire was to be committed: %+v, %v, %v", rec, ok, err)
 	}
-	r.hold(false, false)
+	r.Hold(false, false)
 	began := time.Now()
 	mustAdmit(t, rb, mark("k", 2)).Release()
 	if took := time.Since(began); took > long.Linger/2 {

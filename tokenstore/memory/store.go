@@ -21,9 +21,14 @@ type Store struct {
 	leases  map[tokenstore.Key]tokenstore.Lease
 	granted uint64 // the Major of the last lease's token
 	closed  bool
+
+	remembered tokenstore.Configuration
 }
 
-var _ tokenstore.Store = (*Store)(nil)
+var (
+	_ tokenstore.Store      = (*Store)(nil)
+	_ tokenstore.Rememberer = (*Store)(nil)
+)
 
 // New returns an empty store.
 func New() *Store {

@@ -24,13 +24,13 @@ type answer struct {
 	session            pgtype.UUID
 	nonce              *int64
 
-	older   []session.Entry
+	session.Acquired
 	refusal error
 	done    bool
 }
 
 // Acquire is one round trip.
-func (b *Backend) Acquire(ctx context.Context, s session.ID, wants []session.Want) ([]session.Entry, error) {
+func (b *Backend) Acquire(ctx context.Context, s session.ID, wants []session.Want) (got session.Acquired, err error) {
 	// In the order of keys, in which everybody locks them.
 	wants = slices.SortedFunc(slices.Values(wants), func(a, b session.Want) int { return strings.Compare(string(a.Key), string(b.Key)) })
 	n := len(wants)
@@ -40,22 +40,22 @@ func (b *Backend) Acquire(ctx context.Context, s session.ID, wants []session.Wan
 		keys[i], tokens[i], holders[i], nonces[i] = []byte(w.Key), encode(w.Token), []byte(w.Holder), int64(w.Nonce)
 	}
 	a := &answer{s: s, wants: wants}
-	err := call(ctx, b.work, b.sql.acquire, []any{uuid(s), keys, tokens, holders, nonces},
+	err = call(ctx, b.work, b.sql.acquire, []any{uuid(s), keys, tokens, holders, nonces},
 		[]any{&a.said, &a.key, &a.token, &a.session, &a.nonce, &a.holder}, a.row)
 	switch {
 	case err != nil:
-		return nil, err
+		return got, err
 	case a.refusal != nil:
-		return nil, a.refusal
+		return got, a.refusal
 	case !a.done:
-		return nil, errNoEnd
+		return got, errNoEnd
 	}
-	for i := range a.older {
-		if a.older[i].Session != s {
-			b.notes.add(a.older[i].Key)
+	for i := range a.Older {
+		if a.Older[i].Session != s {
+			b.notes.add(a.Older[i].Key)
 		}
 	}
-	return a.older, nil
+	return a.Acquired, nil
 }
 
 func (a *answer) row() error {
@@ -69,9 +69,9 @@ func (a *answer) row() error {
 		if err := e.Token.UnmarshalBinary(a.token); err != nil {
 			return err
 		}
-		a.older = append(a.older, e)
+		a.Older = append(a.Older, e)
 	case "done":
-		a.done = true
+		a.done, a.Raised = true, a.nonce != nil && *a.nonce > 0
 	default:
 		var err error
 		a.refusal, err = a.refuse()

@@ -25,7 +25,7 @@ type Backend struct {
 	notes      *notes
 }
 
-var _ session.Backend = (*Backend)(nil)
+var _ session.Movable = (*Backend)(nil)
 
 func newBackend(config *pgxpool.Config, n names, id [16]byte) (*Backend, error) {
 	life := config.Copy()

@@ -13,7 +13,7 @@ import (
 func TestBackend(t *testing.T) {
 	t.Parallel()
 	sessiontest.Run(t, func(t *testing.T) func(*testing.T) session.Backend {
-		o := sharedServer(t).place(t)
+		o := place(t, sharedServer(t))
 		return func(t *testing.T) session.Backend { return open(t, o) }
 	})
 }
@@ -21,7 +21,7 @@ func TestBackend(t *testing.T) {
 func TestStore(t *testing.T) {
 	t.Parallel()
 	storetest.RunShared(t, func(t *testing.T) tokenstore.Store {
-		s, err := session.Open(t.Context(), open(t, sharedServer(t).place(t)), session.Options{Linger: time.Second})
+		s, err := session.Open(t.Context(), open(t, place(t, sharedServer(t))), session.Options{Linger: time.Second})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -48,7 +48,7 @@ func BenchmarkEqual(b *testing.B) {
 		each(b, 1, func() func() error { return func() error { return pass(b, s, mark("k", 1)) } })
 	})
 	b.Run("acquired", func(b *testing.B) {
-		backend := open(b, sharedServer(b).place(b))
+		backend := open(b, place(b, sharedServer(b)))
 		b.Cleanup(func() { _ = backend.Close() })
 		me, nonce := session.ID{1}, uint64(0)
 		if err := backend.Begin(b.Context(), me, time.Hour); err != nil {
@@ -65,7 +65,7 @@ func BenchmarkEqual(b *testing.B) {
 }
 
 func benchStore(b *testing.B) *session.Store {
-	return proxy(b, open(b, sharedServer(b).place(b)), session.Options{Linger: time.Second})
+	return proxy(b, open(b, place(b, sharedServer(b))), session.Options{Linger: time.Second})
 }
 
 func pass(b *testing.B, s *session.Store, m tokenstore.Mark) error {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fenceproxy/fenceproxy/tokenstore"
+	"github.com/fenceproxy/fenceproxy/tokenstore/dump"
 	"github.com/fenceproxy/fenceproxy/tokenstore/session"
 )
 
@@ -16,7 +17,7 @@ import (
 func TestGoneWaits(t *testing.T) {
 	t.Parallel()
 	s := sharedServer(t)
-	o := s.place(t)
+	o := place(t, s)
 	a, b := open(t, o), open(t, o)
 	defer func() { _, _ = a.Close(), b.Close() }()
 	me, other := session.ID{1}, session.ID{2}
@@ -28,7 +29,7 @@ func TestGoneWaits(t *testing.T) {
 	if _, err := a.Acquire(t.Context(), other, []session.Want{{Mark: mark("k", 1), Nonce: 1}}); err != nil {
 		t.Fatal(err)
 	}
-	lock := s.admin(t, "BEGIN", "SELECT FROM "+o.TablePrefix+"keys FOR UPDATE")
+	lock := connect(t, s, "BEGIN", "SELECT FROM "+o.TablePrefix+"keys FOR UPDATE")
 	acquired := make(chan error, 1)
 	go func() {
 		_, err := a.Acquire(t.Context(), me, []session.Want{{Mark: mark("k", 2), Nonce: 1}})
@@ -54,7 +55,7 @@ func TestGoneWaits(t *testing.T) {
 		t.Errorf("Entries = %v, %v", entries, err)
 	}
 	// Its clock goes back, and it stays gone.
-	s.admin(t, "UPDATE "+o.TablePrefix+"sessions SET expires_at = clock_timestamp() + interval '1 hour'")
+	connect(t, s, "UPDATE "+o.TablePrefix+"sessions SET expires_at = clock_timestamp() + interval '1 hour'")
 	if _, err := a.KeepAlive(t.Context(), me, time.Minute); !errors.Is(err, session.ErrSessionOver) {
 		t.Errorf("KeepAlive: %v", err)
 	}
@@ -69,7 +70,7 @@ func TestGoneWaits(t *testing.T) {
 func TestDurable(t *testing.T) {
 	t.Parallel()
 	s := ownServer(t)
-	o := s.place(t)
+	o := place(t, s)
 	o.URL += "&synchronous_commit=off"
 	b := open(t, o)
 	defer func() { _ = b.Close() }()
@@ -80,8 +81,8 @@ func TestDurable(t *testing.T) {
 	if _, err := b.Acquire(t.Context(), me, []session.Want{{Mark: mark("d", 1), Nonce: 100}}); err != nil {
 		t.Fatal(err)
 	}
-	s.admin(t, "ALTER SYSTEM SET synchronous_standby_names = 'nobody'", "SELECT pg_reload_conf()")
-	admin := s.admin(t)
+	connect(t, s, "ALTER SYSTEM SET synchronous_standby_names = 'nobody'", "SELECT pg_reload_conf()")
+	admin := connect(t, s)
 	eventually(t, 10*time.Second, "the setting is read", func() bool {
 		var names string
 		err := admin.QueryRow(t.Context(), "SHOW synchronous_standby_names").Scan(&names)
@@ -103,7 +104,7 @@ func TestDurable(t *testing.T) {
 			return b.Update(ctx, func(old []byte) ([]byte, error) { return append(old, 'x'), nil })
 		},
 		"Import": func(ctx context.Context) error {
-			return b.Import(ctx, []KeyRecord{{"i", tokenstore.Record{Highest: tok(1)}}})
+			return b.Import(ctx, []dump.Record{{Key: "i", Record: tokenstore.Record{Highest: tok(1)}}})
 		},
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
@@ -131,13 +132,13 @@ func TestDurable(t *testing.T) {
 			return false
 		}
 	})
-	s.admin(t, "ALTER SYSTEM RESET synchronous_standby_names", "SELECT pg_reload_conf()")
+	connect(t, s, "ALTER SYSTEM RESET synchronous_standby_names", "SELECT pg_reload_conf()")
 }
 
 // TestIsolation: with an old snapshot a lock would protect nothing.
 func TestIsolation(t *testing.T) {
 	t.Parallel()
-	o := sharedServer(t).place(t)
+	o := place(t, sharedServer(t))
 	o.URL += "&default_transaction_isolation=serializable"
 	b := open(t, o)
 	defer func() { _ = b.Close() }()
@@ -151,7 +152,7 @@ func TestRoundTrips(t *testing.T) {
 	t.Parallel()
 	s := sharedServer(t)
 	r := newRelay(t, s)
-	b := open(t, s.place(t).through(r.address()))
+	b := open(t, place(t, s).through(r.address()))
 	defer func() { _ = b.Close() }()
 	me := session.ID{1}
 	if err := b.Begin(t.Context(), me, time.Minute); err != nil {
@@ -201,7 +202,7 @@ func TestDropped(t *testing.T) {
 	t.Parallel()
 	s := sharedServer(t)
 	r := newRelay(t, s)
-	o := s.place(t)
+	o := place(t, s)
 	b := open(t, o.through(r.address()))
 	defer func() { _ = b.Close() }()
 	load := func(within time.Duration, of int) (failed int) {
@@ -218,9 +219,9 @@ func TestDropped(t *testing.T) {
 		}
 		return failed
 	}
-	admin := s.admin(t)
+	admin := connect(t, s)
 	// All of the pool's connections are in use, and so open, when they are dropped.
-	lock := s.admin(t, "BEGIN", "LOCK "+o.TablePrefix+"keys")
+	lock := connect(t, s, "BEGIN", "LOCK "+o.TablePrefix+"keys")
 	done := make(chan int, 1)
 	go func() { done <- load(4*time.Second, workConns) }()
 	eventually(t, 10*time.Second, "all wait for the lock", func() bool {
@@ -245,7 +246,7 @@ func TestDropped(t *testing.T) {
 func TestExpired(t *testing.T) {
 	t.Parallel()
 	s := sharedServer(t)
-	o := s.place(t)
+	o := place(t, s)
 	b := open(t, o)
 	defer func() { _ = b.Close() }()
 	for n, do := range []func(me session.ID) error{
@@ -264,7 +265,7 @@ func TestExpired(t *testing.T) {
 			t.Errorf("after its time: %v, want ErrSessionOver", err)
 		}
 	}
-	s.admin(t, "UPDATE "+o.TablePrefix+"sessions SET expires_at = clock_timestamp() + interval '1 hour'")
+	connect(t, s, "UPDATE "+o.TablePrefix+"sessions SET expires_at = clock_timestamp() + interval '1 hour'")
 	if alive, err := b.Sessions(t.Context()); err != nil || len(alive) != 2 || alive[expiring(0)] || alive[expiring(1)] {
 		t.Errorf("Sessions = %v, %v", alive, err)
 	}
@@ -280,7 +281,7 @@ func expiring(n int) session.ID { return session.ID{0xe0, byte(n)} }
 func TestOrder(t *testing.T) {
 	t.Parallel()
 	s := sharedServer(t)
-	o := s.place(t)
+	o := place(t, s)
 	b := open(t, o)
 	defer func() { _ = b.Close() }()
 	me := session.ID{1}
@@ -303,10 +304,10 @@ func TestOrder(t *testing.T) {
 		{"keys", func() error { _, err := b.Acquire(t.Context(), me, wants(2)); return err }},
 	} {
 		table := step.table
-		lock := s.admin(t, "BEGIN", "SELECT FROM "+o.TablePrefix+table+" WHERE key = 'b' FOR UPDATE")
+		lock := connect(t, s, "BEGIN", "SELECT FROM "+o.TablePrefix+table+" WHERE key = 'b' FOR UPDATE")
 		done := make(chan error, 1)
 		go func() { done <- step.do() }()
-		admin := s.admin(t)
+		admin := connect(t, s)
 		eventually(t, 5*time.Second, "it has locked a of "+table+" and waits for b", func() bool {
 			var free int
 			err := admin.QueryRow(t.Context(), "SELECT count(*) FROM (SELECT FROM "+o.TablePrefix+table+" WHERE key = 'a' FOR UPDATE SKIP LOCKED) x").Scan(&free)

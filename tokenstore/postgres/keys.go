@@ -4,20 +4,17 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	"github.com/fenceproxy/fenceproxy/tokenstore"
+	"github.com/fenceproxy/fenceproxy/tokenstore/dump"
+	"github.com/fenceproxy/fenceproxy/tokenstore/session"
 )
 
-// KeyRecord is what is on record of one key.
-type KeyRecord struct {
-	Key tokenstore.Key
-	tokenstore.Record
-}
-
-// maxPage is how many records one call of Keys returns, and of Import takes.
+// maxPage is how many records one call of Keys returns.
 const maxPage = 1000
 
 // row is a record as a statement reads it.
@@ -52,29 +49,30 @@ func (b *Backend) Load(ctx context.Context, key tokenstore.Key) (rec tokenstore.
 	return rec, ok, nil
 }
 
-// Keys lists the keys that begin with prefix and come after one, in the order
-// of their bytes: at most limit of them, or 1,000. next, where it is not empty,
-// is what to go on after. A damaged record ends the list with a
-// *tokenstore.DamagedError.
-func (b *Backend) Keys(ctx context.Context, prefix, after string, limit int) (records []KeyRecord, next string, err error) {
+// Keys implements session.Movable.
+func (b *Backend) Keys(ctx context.Context, prefix, after string, limit int) (list []session.Listed, next string, err error) {
 	if limit <= 0 || limit > maxPage {
 		limit = maxPage
 	}
 	var r row
 	var key []byte
 	err = call(ctx, b.work, b.sql.list, []any{[]byte(after), []byte(prefix), behind(prefix), limit + 1}, []any{&key, &r.highest, &r.raisedAt, &r.holder}, func() error {
-		rec, err := r.record(tokenstore.Key(key))
-		records = append(records, KeyRecord{tokenstore.Key(key), rec})
-		return err
+		l := session.Listed{Record: dump.Record{Key: tokenstore.Key(key)}}
+		rec, err := r.record(l.Key)
+		if l.Record.Record = rec; err != nil && !errors.As(err, &l.Damaged) {
+			return err
+		}
+		list = append(list, l)
+		return nil
 	})
 	if err != nil {
 		return nil, "", err
 	}
-	if len(records) > limit {
-		records = records[:limit]
-		next = string(records[limit-1].Key)
+	if len(list) > limit {
+		list = list[:limit]
+		next = string(list[limit-1].Key)
 	}
-	return records, next, nil
+	return list, next, nil
 }
 
 // behind is the first text behind all that begin with prefix; nil is the end.
@@ -87,15 +85,13 @@ func behind(prefix string) []byte {
 	return b
 }
 
-// Import raises keys to what records say, at most 1,000, all in one step. Where
-// a higher token is on record that one stays. RaisedAt and Holder come with a
-// token; Clear does not. A key is named once.
-func (b *Backend) Import(ctx context.Context, records []KeyRecord) error {
-	if len(records) > maxPage {
-		return fmt.Errorf("%d records in one step (at most %d are allowed)", len(records), maxPage)
+// Import implements session.Movable, in one step.
+func (b *Backend) Import(ctx context.Context, records []dump.Record) error {
+	if len(records) > session.MaxImport {
+		return fmt.Errorf("%d records in one step (at most %d are allowed)", len(records), session.MaxImport)
 	}
 	// In the order of keys, in which everybody locks them.
-	records = slices.SortedFunc(slices.Values(records), func(a, b KeyRecord) int { return cmp.Compare(string(a.Key), string(b.Key)) })
+	records = slices.SortedFunc(slices.Values(records), func(a, b dump.Record) int { return cmp.Compare(string(a.Key), string(b.Key)) })
 	n := len(records)
 	keys, tokens, raised, holders := make([][]byte, n), make([][]byte, n), make([]time.Time, n), make([][]byte, n)
 	for i := range records {

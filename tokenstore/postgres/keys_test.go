@@ -9,26 +9,27 @@ import (
 	"time"
 
 	"github.com/fenceproxy/fenceproxy/tokenstore"
+	"github.com/fenceproxy/fenceproxy/tokenstore/dump"
 	"github.com/fenceproxy/fenceproxy/tokenstore/session"
 )
 
 func TestKeysAndImport(t *testing.T) {
 	t.Parallel()
 	s := sharedServer(t)
-	o := s.place(t)
+	o := place(t, s)
 	b := open(t, o)
 	defer func() { _ = b.Close() }()
 	at := time.Date(2024, 5, 6, 7, 8, 9, 0, time.UTC)
-	var all []KeyRecord
+	var all []dump.Record
 	for i := range 25 {
-		all = append(all, KeyRecord{tokenstore.Key(fmt.Sprintf("a%02d", i)), tokenstore.Record{Highest: tok(uint64(i)), RaisedAt: at, Holder: "h"}})
+		all = append(all, dump.Record{Key: tokenstore.Key(fmt.Sprintf("a%02d", i)), Record: tokenstore.Record{Highest: tok(uint64(i)), RaisedAt: at, Holder: "h"}})
 	}
-	all = append(all, KeyRecord{"b", tokenstore.Record{Highest: tok(1), RaisedAt: at}}, KeyRecord{"\xff\xff", tokenstore.Record{Highest: tok(2), RaisedAt: at}})
+	all = append(all, dump.Record{Key: "b", Record: tokenstore.Record{Highest: tok(1), RaisedAt: at}}, dump.Record{Key: "\xff\xff", Record: tokenstore.Record{Highest: tok(2), RaisedAt: at}})
 	if err := b.Import(t.Context(), slices.Concat(all[10:], all[:10])); err != nil {
 		t.Fatal(err)
 	}
-	for prefix, want := range map[string][]KeyRecord{"": all, "a": all[:25], "a1": all[10:20], "b": all[25:26], "\xff": all[26:], "c": nil} {
-		var got []KeyRecord
+	for prefix, want := range map[string][]dump.Record{"": all, "a": all[:25], "a1": all[10:20], "b": all[25:26], "\xff": all[26:], "c": nil} {
+		var got []session.Listed
 		for after, pages := "", 0; ; pages++ {
 			page, next, err := b.Keys(t.Context(), prefix, after, 4)
 			if err != nil {
@@ -45,7 +46,7 @@ func TestKeysAndImport(t *testing.T) {
 		}
 		for i := range want {
 			got[i].RaisedAt = got[i].RaisedAt.UTC()
-			if got[i] != want[i] {
+			if got[i] != (session.Listed{Record: want[i]}) {
 				t.Errorf("prefix %q: %+v, want %+v", prefix, got[i], want[i])
 			}
 		}
@@ -60,7 +61,7 @@ func TestKeysAndImport(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, n := range []uint64{4, 5, 6} {
-		if err := b.Import(t.Context(), []KeyRecord{{"b", tokenstore.Record{Highest: tok(n), RaisedAt: at}}}); err != nil {
+		if err := b.Import(t.Context(), []dump.Record{{Key: "b", Record: tokenstore.Record{Highest: tok(n), RaisedAt: at}}}); err != nil {
 			t.Fatal(err)
 		}
 		overtaken, err := b.KeepAlive(t.Context(), me, time.Minute)
@@ -71,7 +72,7 @@ func TestKeysAndImport(t *testing.T) {
 			t.Errorf("after an import of %d: overtaken = %v", n, overtaken)
 		}
 	}
-	if err := b.Import(t.Context(), []KeyRecord{all[0], all[0]}); err == nil {
+	if err := b.Import(t.Context(), []dump.Record{all[0], all[0]}); err == nil {
 		t.Error("a key was named twice and taken")
 	}
 }
@@ -80,7 +81,7 @@ func TestKeysAndImport(t *testing.T) {
 func TestDamaged(t *testing.T) {
 	t.Parallel()
 	s := sharedServer(t)
-	o := s.place(t)
+	o := place(t, s)
 	b := open(t, o)
 	defer func() { _ = b.Close() }()
 	me := session.ID{1}
@@ -90,7 +91,10 @@ func TestDamaged(t *testing.T) {
 	if _, err := b.Acquire(t.Context(), me, []session.Want{{Mark: mark("bad", 5), Nonce: 1}}); err != nil {
 		t.Fatal(err)
 	}
-	s.admin(t, "ALTER TABLE "+o.TablePrefix+"keys DROP CONSTRAINT "+o.TablePrefix+"keys_highest_check", "UPDATE "+o.TablePrefix+`keys SET highest = '\x00'`)
+	if err := b.Import(t.Context(), []dump.Record{{Key: "b"}, {Key: "good", Record: tokenstore.Record{Highest: tok(3)}}}); err != nil {
+		t.Fatal(err)
+	}
+	connect(t, s, "ALTER TABLE "+o.TablePrefix+"keys DROP CONSTRAINT "+o.TablePrefix+"keys_highest_check", "UPDATE "+o.TablePrefix+`keys SET highest = '\x00' WHERE key <> 'good'`)
 	var damaged *tokenstore.DamagedError
 	if _, _, err := b.Load(t.Context(), "bad"); !errors.As(err, &damaged) || damaged.Key != "bad" {
 		t.Errorf("Load: %v", err)
@@ -104,8 +108,14 @@ func TestDamaged(t *testing.T) {
 	if states, err := b.Look(t.Context(), []tokenstore.Key{"bad", "aaa"}); err != nil || len(states) != 2 {
 		t.Errorf("Look = %v, %v", states, err)
 	}
-	if _, _, err := b.Keys(t.Context(), "", "", 0); !errors.As(err, &damaged) {
-		t.Errorf("Keys: %v", err)
+	list, _, err := b.Keys(t.Context(), "", "", 0)
+	if err != nil || len(list) != 3 {
+		t.Fatalf("Keys = %v, %v: want all three", list, err)
+	}
+	for _, l := range list {
+		if (l.Damaged == nil) != (l.Key == "good") || l.Damaged != nil && l.Damaged.Key != l.Key {
+			t.Errorf("Keys tells of %s: %+v, %v", l.Key, l.Record, l.Damaged)
+		}
 	}
 	if !strings.Contains(damaged.Error(), "bad") {
 		t.Error(damaged)

@@ -6,16 +6,14 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
-	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/fenceproxy/fenceproxy/tokenstore"
+	"github.com/fenceproxy/fenceproxy/tokenstore/dump"
 )
 
 func refused(t *testing.T, o Options, want string, target error) {
@@ -34,24 +32,24 @@ func TestOpenRefuses(t *testing.T) {
 	t.Parallel()
 	s := sharedServer(t)
 	refused(t, Options{}, "store.postgres.url", nil)
-	refused(t, Options{URL: s.url(), TablePrefix: `x"; drop`}, "table_prefix", nil)
-	refused(t, Options{URL: s.url(), TablePrefix: "none_"}, "store init", tokenstore.ErrMissing)
-	refused(t, Options{URL: urlAt("127.0.0.1:1")}, "check store.postgres.url", nil)
+	refused(t, Options{URL: s.URL(s.Address), TablePrefix: `x"; drop`}, "table_prefix", nil)
+	refused(t, Options{URL: s.URL(s.Address), TablePrefix: "none_"}, "store init", tokenstore.ErrMissing)
+	refused(t, Options{URL: s.URL("127.0.0.1:1")}, "check store.postgres.url", nil)
 
-	o := s.place(t)
-	s.admin(t, "UPDATE "+o.TablePrefix+"about SET format = 2")
+	o := place(t, s)
+	connect(t, s, "UPDATE "+o.TablePrefix+"about SET format = 2")
 	refused(t, o, "format 2", tokenstore.ErrForeign)
 	if err := Init(t.Context(), o); !errors.Is(err, tokenstore.ErrForeign) {
 		t.Errorf("Init over a store of another format: %v", err)
 	}
-	o = s.place(t)
-	s.admin(t, "ALTER TABLE "+o.TablePrefix+"keys SET UNLOGGED")
+	o = place(t, s)
+	connect(t, s, "ALTER TABLE "+o.TablePrefix+"keys SET UNLOGGED")
 	refused(t, o, "loses its rows in a crash", nil)
-	o = s.place(t)
-	s.admin(t, "DROP TABLE "+o.TablePrefix+"entries")
+	o = place(t, s)
+	connect(t, s, "DROP TABLE "+o.TablePrefix+"entries")
 	refused(t, o, "is gone", tokenstore.ErrForeign)
-	o = s.place(t)
-	s.admin(t, "DROP FUNCTION "+o.TablePrefix+"acquire")
+	o = place(t, s)
+	connect(t, s, "DROP FUNCTION "+o.TablePrefix+"acquire")
 	refused(t, o, "functions of the store are missing", nil)
 	if err := Init(t.Context(), o); err != nil {
 		t.Fatal(err)
@@ -60,22 +58,22 @@ func TestOpenRefuses(t *testing.T) {
 	o.URL += "&default_transaction_read_only=on"
 	refused(t, o, "takes no writes", nil)
 
-	o = s.place(t)
-	s.admin(t, "CREATE ROLE "+o.TablePrefix+"reader LOGIN")
+	o = place(t, s)
+	connect(t, s, "CREATE ROLE "+o.TablePrefix+"reader LOGIN")
 	reader := o
 	reader.URL = strings.Replace(o.URL, "fenceproxy@", o.TablePrefix+"reader@", 1)
 	refused(t, reader, "", nil)
-	s.admin(t, "GRANT SELECT ON "+o.TablePrefix+"about, "+o.TablePrefix+"keys TO "+o.TablePrefix+"reader")
+	connect(t, s, "GRANT SELECT ON "+o.TablePrefix+"about, "+o.TablePrefix+"keys TO "+o.TablePrefix+"reader")
 	refused(t, reader, "may not use the table", nil)
 }
 
 // TestInitTwice: what is there stays.
 func TestInitTwice(t *testing.T) {
 	t.Parallel()
-	o := sharedServer(t).place(t)
+	o := place(t, sharedServer(t))
 	b := open(t, o)
 	defer func() { _ = b.Close() }()
-	if err := b.Import(t.Context(), []KeyRecord{{Key: "k", Record: tokenstore.Record{Highest: tok(7)}}}); err != nil {
+	if err := b.Import(t.Context(), []dump.Record{{Key: "k", Record: tokenstore.Record{Highest: tok(7)}}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := Init(t.Context(), o); err != nil {
@@ -91,20 +89,20 @@ func TestInitTwice(t *testing.T) {
 func TestStandby(t *testing.T) {
 	t.Parallel()
 	primary := ownServer(t)
-	o := primary.place(t)
-	standby := &server{dir: serverDir(t)}
-	t.Cleanup(func() { _ = os.RemoveAll(standby.dir) })
-	run(t, binary(t, "pg_basebackup"), "-d", primary.url(), "-D", filepath.Join(standby.dir, "data"), "-R", "-c", "fast", "--no-sync")
-	standby.listen(t)
-	t.Cleanup(func() { standby.stop(syscall.SIGQUIT) })
+	o := place(t, primary)
+	standby, err := primary.Standby()
+	if err != nil {
+		t.Fatal(err)
+	}
+	closeAfter(t, standby)
 
-	behind := o.through(strings.TrimSuffix(strings.TrimPrefix(standby.url(), "postgres://fenceproxy@"), "/postgres?sslmode=disable"))
+	behind := o.through(standby.Address)
 	refused(t, behind, "hot standby", errStandby)
 	if err := Init(t.Context(), behind); !errors.Is(err, errStandby) {
 		t.Errorf("Init on a standby: %v", err)
 	}
 	both := o
-	both.URL = strings.Replace(behind.URL, "/postgres?", ","+strings.TrimPrefix(strings.Split(primary.url(), "/postgres?")[0], "postgres://fenceproxy@")+"/postgres?", 1)
+	both.URL = primary.URL(standby.Address + "," + primary.Address)
 	log, logs := logger()
 	both.Logger = log
 	b := open(t, both)
@@ -120,7 +118,7 @@ func TestStandby(t *testing.T) {
 func TestWarnings(t *testing.T) {
 	t.Parallel()
 	s := ownServer(t, "fsync=off", "synchronous_commit=off")
-	o := s.place(t)
+	o := place(t, s)
 	log, logs := logger()
 	o.Logger = log
 	_ = open(t, o).Close()

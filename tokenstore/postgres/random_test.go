@@ -21,7 +21,7 @@ import (
 func TestRandom(t *testing.T) {
 	t.Parallel()
 	s := ownServer(t)
-	o := s.place(t)
+	o := place(t, s)
 	r := newRelay(t, s)
 	up := newUpstream(t)
 	ctx, stop := context.WithTimeout(t.Context(), 12*time.Second)
@@ -53,8 +53,10 @@ func TestRandom(t *testing.T) {
 		r.setCut(false)
 	})
 	sleep(ctx, 8*time.Second)
-	s.stop(syscall.SIGQUIT)
-	s.start(t)
+	s.Kill()
+	if err := s.Start(); err != nil {
+		t.Fatal(err)
+	}
 	wg.Wait()
 	r.setCut(false)
 

@@ -2,10 +2,11 @@ package postgres
 
 import (
 	"bytes"
-	"fmt"
 	"net"
 	"sync"
 	"testing"
+
+	"github.com/fenceproxy/fenceproxy/tokenstore/postgres/postgrestest"
 )
 
 // relay is the network between one proxy and its database. It can stop passing
@@ -25,13 +26,13 @@ type relay struct {
 	wg     sync.WaitGroup
 }
 
-func newRelay(t testing.TB, s *server) *relay {
+func newRelay(t testing.TB, s *postgrestest.Server) *relay {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &relay{listener: l, to: fmt.Sprintf("127.0.0.1:%d", s.port), conns: map[net.Conn]struct{}{}}
+	r := &relay{listener: l, to: s.Address, conns: map[net.Conn]struct{}{}}
 	r.cond = sync.NewCond(&r.mu)
 	r.wg.Go(r.accept)
 	t.Cleanup(r.close)

@@ -115,12 +115,14 @@ BEGIN
 END $$;
 
 -- acquire is R2, for keys that come sorted. It returns the older entries and
--- then 'done', or the one refusal.
+-- then 'done', with how many records it has raised for a nonce, or the one
+-- refusal.
 CREATE OR REPLACE FUNCTION {acquire}(p_session uuid, p_keys bytea[], p_tokens bytea[], p_holders bytea[], p_nonces bigint[])
 RETURNS TABLE (o_said text, o_key bytea, o_token bytea, o_session uuid, o_nonce bigint, o_holder bytea) LANGUAGE plpgsql AS $$
 DECLARE
-	r    record;
-	made bytea[] := '{}'; -- the keys whose records this transaction has made
+	r      record;
+	made   bytea[] := '{}'; -- the keys whose records this transaction has made
+	raised bigint := 0; -- records with a higher token than before
 BEGIN
 	PERFORM {durable}();
 	PERFORM pg_advisory_xact_lock_shared(uuid_hash_extended(p_session, 0));
@@ -164,7 +166,9 @@ BEGIN
 	FOR i IN 1 .. cardinality(p_keys) LOOP
 		IF NOT p_keys[i] = ANY (made) THEN
 			UPDATE {keys} SET highest = p_tokens[i], raised_at = clock_timestamp(), holder = p_holders[i] WHERE key = p_keys[i] AND highest < p_tokens[i];
-			IF NOT FOUND AND p_holders[i] <> '' THEN
+			IF FOUND THEN
+				raised := raised + 1;
+			ELSIF p_holders[i] <> '' THEN
 				UPDATE {keys} SET holder = p_holders[i] WHERE key = p_keys[i] AND holder = '';
 			END IF;
 		END IF;
@@ -185,6 +189,7 @@ BEGIN
 		END LOOP;
 	END LOOP;
 	o_said := 'done';
+	o_nonce := raised + cardinality(made);
 	RETURN NEXT;
 END $$;
 

@@ -2,12 +2,12 @@ package postgres
 
 import (
 	"errors"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/fenceproxy/fenceproxy/tokenstore"
 	"github.com/fenceproxy/fenceproxy/tokenstore/session"
+	"github.com/fenceproxy/fenceproxy/tokenstore/session/sessiontest/stories"
 )
 
 // TestRestart: PostgreSQL crashes and comes back while two proxies run. What
@@ -16,18 +16,20 @@ import (
 func TestRestart(t *testing.T) {
 	t.Parallel()
 	s := ownServer(t)
-	o := s.place(t)
+	o := place(t, s)
 	b := open(t, o)
 	a, c := proxy(t, b, session.Options{Linger: time.Second}), proxy(t, open(t, o), session.Options{Linger: time.Second})
 	g := admit(t, a, 5*time.Second, mark("k", 5), mark("l", 7))
-	s.stop(syscall.SIGQUIT)
+	s.Kill()
 	if _, err := try(c, time.Second, mark("k", 6)); !errors.Is(err, tokenstore.ErrUnavailable) {
 		t.Errorf("a raise while PostgreSQL is down: %v", err)
 	}
 	if !g.MaySend() {
 		t.Error("a live grant ended with the server, long before its deadline")
 	}
-	s.start(t)
+	if err := s.Start(); err != nil {
+		t.Fatal(err)
+	}
 	if rec, ok, err := b.Load(t.Context(), "k"); err != nil || !ok || rec.Highest != tok(5) {
 		t.Errorf("Load, the first call after the restart: %+v, %v, %v", rec, ok, err)
 	}
@@ -48,7 +50,7 @@ func TestRestart(t *testing.T) {
 // TestHandover: with keepalives far apart only the notifications can tell.
 func TestHandover(t *testing.T) {
 	t.Parallel()
-	o := sharedServer(t).place(t)
+	o := place(t, sharedServer(t))
 	slow := session.Options{TTL: 5 * time.Minute, Linger: time.Second, PollEvery: time.Minute}
 	a, b := proxy(t, open(t, o), slow), proxy(t, open(t, o), slow)
 	admit(t, a, 5*time.Second, mark("warm", 1)).Release()
@@ -66,7 +68,7 @@ func TestHandover(t *testing.T) {
 func TestDeafWatch(t *testing.T) {
 	t.Parallel()
 	s := sharedServer(t)
-	o := s.place(t)
+	o := place(t, s)
 	r := newRelay(t, s)
 	r.set(func() { r.mute = []byte("LISTEN ") })
 	a, b := proxy(t, open(t, o.through(r.address())), quick()), proxy(t, open(t, o), quick())
@@ -83,7 +85,7 @@ func TestWatchEnds(t *testing.T) {
 	t.Parallel()
 	s := sharedServer(t)
 	r := newRelay(t, s)
-	b := open(t, s.place(t).through(r.address()))
+	b := open(t, place(t, s).through(r.address()))
 	defer func() { _ = b.Close() }()
 	watch := func() chan error {
 		ended := make(chan error, 1)
@@ -100,7 +102,7 @@ func TestWatchEnds(t *testing.T) {
 			t.Errorf("%s: it is still listened to after %v", what, 6*silence)
 		}
 	}
-	listens, admin := watch(), s.admin(t)
+	listens, admin := watch(), connect(t, s)
 	eventually(t, 10*time.Second, "it listens", func() bool {
 		var n int
 		err := admin.QueryRow(t.Context(), "SELECT count(*) FROM pg_stat_activity WHERE state = 'idle' AND query = $1", "LISTEN "+b.channel).Scan(&n)
@@ -113,34 +115,16 @@ func TestWatchEnds(t *testing.T) {
 	ends(listens, "a connection that was dropped")
 }
 
-// TestCut is X1: a proxy is cut off from the store alone. It cuts its write at
-// its deadline, and the newer one waits for linger after that.
-func TestCut(t *testing.T) {
+// TestStories tells those of the protocol over PostgreSQL.
+func TestStories(t *testing.T) {
 	t.Parallel()
-	s := sharedServer(t)
-	o := s.place(t)
-	r := newRelay(t, s)
-	a, b := proxy(t, open(t, o.through(r.address())), quick()), proxy(t, open(t, o), quick())
-	g := admit(t, a, 5*time.Second, mark("k", 1))
-	r.setCut(true)
-	lost := make(chan time.Time, 1)
-	go func() { <-g.Lost(); lost <- time.Now() }()
-	h := admit(t, b, 20*time.Second, mark("k", 2))
-	select {
-	case at := <-lost:
-		if waited := time.Since(at); waited < quick().Linger {
-			t.Errorf("the newer write was admitted %v after the older one was cut; linger is %v", waited, quick().Linger)
-		}
-	default:
-		t.Error("the newer write was admitted while the older one was not cut")
-	}
-	h.Release()
-	if g.MaySend() {
-		t.Error("a lost grant may be sent under")
-	}
-	g.Release()
-	r.setCut(false)
-	admit(t, a, 10*time.Second, mark("k", 2)).Release() // it comes back by itself
+	stories.Run(t, func(t *testing.T) stories.Place {
+		s := sharedServer(t)
+		o := place(t, s)
+		return stories.Place{Address: s.Address, Open: func(t *testing.T, address string) session.Backend {
+			return open(t, o.through(address))
+		}}
+	})
 }
 
 // TestLateAcquire is X12: the answer of an acquire is lost and it commits
@@ -148,17 +132,17 @@ func TestCut(t *testing.T) {
 func TestLateAcquire(t *testing.T) {
 	t.Parallel()
 	s := sharedServer(t)
-	o := s.place(t)
+	o := place(t, s)
 	r := newRelay(t, s)
 	long := quick()
 	long.TTL = 30 * time.Second // its session does not end: nobody else may remove the entry
 	a, b := proxy(t, open(t, o.through(r.address())), long), proxy(t, open(t, o), quick())
 	admit(t, b, 5*time.Second, mark("k", 1)).Release()
 
-	lock := s.admin(t, "BEGIN", "SELECT FROM "+o.TablePrefix+"keys FOR UPDATE")
+	lock := connect(t, s, "BEGIN", "SELECT FROM "+o.TablePrefix+"keys FOR UPDATE")
 	failed := make(chan error, 1)
 	go func() { _, err := try(a, 10*time.Second, mark("k", 2)); failed <- err }()
-	waits := s.admin(t)
+	waits := connect(t, s)
 	eventually(t, 5*time.Second, "the acquire waits for the key", func() bool {
 		var n int
 		err := waits.QueryRow(t.Context(), "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%"+o.TablePrefix+"acquire%'").Scan(&n)

@@ -9,7 +9,7 @@ import (
 )
 
 // Acquire implements session.Backend: R2 in one script.
-func (b *Backend) Acquire(ctx context.Context, s session.ID, wants []session.Want) (older []session.Entry, err error) {
+func (b *Backend) Acquire(ctx context.Context, s session.ID, wants []session.Want) (got session.Acquired, err error) {
 	args := append(make([]any, 0, 3+4*len(wants)), encodeID(s), b.known(s), b.channel(raisedChannel))
 	for i := range wants {
 		w := &wants[i]
@@ -17,28 +17,33 @@ func (b *Backend) Acquire(ctx context.Context, s session.ID, wants []session.Wan
 	}
 	a, err := b.run(ctx, b.main, acquireScript, args...)
 	if err != nil {
-		return nil, err
+		return got, err
 	}
 	if a.word != "ok" {
-		return nil, refusal(a, wants)
+		return got, refusal(a, wants)
 	}
 	n, err := a.number(0)
 	if err != nil {
-		return nil, err
+		return got, err
 	}
 	pairs, err := a.texts(1, 2)
 	if err != nil {
-		return nil, err
+		return got, err
+	}
+	raised, err := a.number(2)
+	if err != nil {
+		return got, err
 	}
 	for i := 0; i < len(pairs); i += 2 {
 		e, err := decodeMember(pairs[i], pairs[i+1])
 		if err != nil {
-			return nil, err
+			return session.Acquired{}, err
 		}
-		older = append(older, e)
+		got.Older = append(got.Older, e)
 	}
+	got.Raised = raised > 0
 	b.acknowledged(s, uint64(n))
-	return older, nil
+	return got, nil
 }
 
 // refusal reads why nothing was recorded.

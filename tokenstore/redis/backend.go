@@ -26,7 +26,7 @@ type Backend struct {
 	calls sync.WaitGroup // scripts under way, also those that nobody waits for
 }
 
-var _ session.Backend = (*Backend)(nil)
+var _ session.Movable = (*Backend)(nil)
 
 // Close implements session.Backend.
 func (b *Backend) Close() error {

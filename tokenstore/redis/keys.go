@@ -6,24 +6,16 @@ import (
 	"fmt"
 
 	"github.com/fenceproxy/fenceproxy/tokenstore"
+	"github.com/fenceproxy/fenceproxy/tokenstore/dump"
+	"github.com/fenceproxy/fenceproxy/tokenstore/session"
 )
-
-// KeyRecord is one key of a list. Err is a *tokenstore.DamagedError where its
-// record cannot be read.
-type KeyRecord struct {
-	Key    tokenstore.Key
-	Record tokenstore.Record
-	Err    error
-}
 
 // maxKeys is how many keys one step lists or imports.
 const maxKeys = 1000
 
-// Keys lists the keys that begin with prefix and come after another one, in
-// the order of their bytes, at most limit of them (0: as many as one step
-// reads). next is what to go on after, and empty at the end. Each call reads at
-// one moment; keys that are made between two calls may be missing.
-func (b *Backend) Keys(ctx context.Context, prefix, after string, limit int) (list []KeyRecord, next string, err error) {
+// Keys implements session.Movable. Each call reads at one moment; keys that are
+// made between two calls may be missing.
+func (b *Backend) Keys(ctx context.Context, prefix, after string, limit int) (list []session.Listed, next string, err error) {
 	if limit <= 0 || limit > maxKeys {
 		limit = maxKeys
 	}
@@ -43,12 +35,15 @@ func (b *Backend) Keys(ctx context.Context, prefix, after string, limit int) (li
 		if len(list) == limit {
 			return list, string(list[limit-1].Key), nil
 		}
-		r := KeyRecord{Key: tokenstore.Key(pairs[i])}
-		var ok bool
-		if r.Record, ok, r.Err = decodeRecord(r.Key, pairs[i+1]); r.Err == nil && !ok {
-			r.Err = &tokenstore.DamagedError{Key: r.Key, Why: "it is listed, and its record is gone"}
+		l := session.Listed{Record: dump.Record{Key: tokenstore.Key(pairs[i])}}
+		rec, ok, err := decodeRecord(l.Key, pairs[i+1])
+		switch l.Record.Record = rec; {
+		case err != nil && !errors.As(err, &l.Damaged):
+			return nil, "", err
+		case err == nil && !ok:
+			l.Damaged = &tokenstore.DamagedError{Key: l.Key, Why: "it is listed, and its record is gone"}
 		}
-		list = append(list, r)
+		list = append(list, l)
 	}
 	return list, "", nil
 }
@@ -63,21 +58,17 @@ func above(prefix string) string {
 	return "+"
 }
 
-// Import raises the records of a store that no proxy uses, and keeps the
-// higher token where there is one: for moving a store. Each call is one step.
-func (b *Backend) Import(ctx context.Context, list []KeyRecord) error {
+// Import implements session.Movable, in steps of maxKeys records.
+func (b *Backend) Import(ctx context.Context, list []dump.Record) error {
 	for len(list) > 0 {
 		n := min(len(list), maxKeys)
 		args := make([]any, 0, 4*n)
 		for i := range list[:n] {
 			r := &list[i]
-			if r.Err != nil {
-				return r.Err
-			}
 			if err := tokenstore.CheckMarks([]tokenstore.Mark{{Key: r.Key}}); err != nil {
 				return err
 			}
-			args = append(args, string(r.Key), encodeToken(r.Record.Highest), encodeWhen(r.Record.RaisedAt), r.Record.Holder)
+			args = append(args, string(r.Key), encodeToken(r.Highest), encodeWhen(r.RaisedAt), r.Holder)
 		}
 		a, err := b.run(ctx, b.main, importScript, args...)
 		switch {

@@ -3,8 +3,10 @@ package redis_test
 import (
 	"bytes"
 	"context"
+	"flag"
 	"fmt"
 	"net"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
@@ -18,6 +20,12 @@ import (
 	"github.com/fenceproxy/fenceproxy/tokenstore/redis"
 	"github.com/fenceproxy/fenceproxy/tokenstore/session"
 )
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	_ = flag.Set("test.parallel", "4") // most of them wait for time to pass
+	os.Exit(m.Run())
+}
 
 // server is one redis-server of a test: on loopback, in a directory of its own.
 type server struct {

@@ -10,10 +10,23 @@ import (
 	"github.com/fenceproxy/fenceproxy/tokenstore"
 	"github.com/fenceproxy/fenceproxy/tokenstore/redis"
 	"github.com/fenceproxy/fenceproxy/tokenstore/session"
+	"github.com/fenceproxy/fenceproxy/tokenstore/session/sessiontest/stories"
 )
 
-// Stories that take a real server. Those of the protocol itself are told in
-// package session, under virtual time.
+// TestStories tells those of the protocol over Redis, but X11: failover_test.go.
+// What follows are those of its own.
+func TestStories(t *testing.T) {
+	t.Parallel()
+	server := startServer(t)
+	stories.Run(t, func(*testing.T) stories.Place {
+		o := server.store()
+		return stories.Place{Address: server.addr, Open: func(t *testing.T, address string) session.Backend {
+			o := o
+			o.URL = "redis://" + address
+			return openBackend(t, o)
+		}}
+	})
+}
 
 // through is the way to a store over a relay.
 func through(r *relay, o redis.Options) redis.Options {
@@ -114,39 +127,6 @@ func TestStoryRolledBack(t *testing.T) {
 	w2.Release()
 	eventually(t, "there is a new one", func() bool { return s.Remaining() > 0 })
 	mustAdmit(t, s, mark("k", 2)).Release()
-}
-
-// TestStoryX1: RA is cut off from the store alone, by a network that says
-// nothing. Its writes are cut at its deadline; RB goes on after linger; and
-// when the network is back RA does, by itself.
-func TestStoryX1(t *testing.T) {
-	t.Parallel()
-	server := startServer(t)
-	o := server.store()
-	r := startRelay(t, server.addr)
-	a, b := openStore(t, through(r, o)), openStore(t, o)
-	w1 := mustAdmit(t, a, mark("k", 1))
-	release := r.stall()
-	cutAt := make(chan time.Time, 1)
-	go func() {
-		<-w1.Lost()
-		cutAt <- time.Now()
-	}()
-	began := time.Now()
-	w2 := mustAdmit(t, b, mark("k", 2))
-	admitted := time.Now()
-	cut := <-cutAt
-	if w1.MaySend() {
-		t.Error("w1 may be sent after its session is over")
-	}
-	if wait := admitted.Sub(cut); wait < settle {
-		t.Errorf("w2 is admitted %v after w1 was cut, %v after it was asked: w1 may still land", wait, admitted.Sub(began))
-	}
-	w1.Release()
-	w2.Release()
-	release()
-	eventually(t, "RA has a session", func() bool { return a.Remaining() > 0 })
-	mustAdmit(t, a, mark("k", 3)).Release()
 }
 
 // TestStoryForgottenConnections: the network forgets the connections that there

@@ -15,6 +15,7 @@ type acquisition struct {
 	marks []tokenstore.Mark
 
 	// Set before done is closed.
+	raised  bool
 	err     error
 	unknown bool          // err is about all keys: the store does not answer
 	done    chan struct{} // closed when the holds know what became of them
@@ -51,6 +52,7 @@ func (s *Store) Acquire(ctx context.Context, marks []tokenstore.Mark) (tokenstor
 		}
 		switch {
 		case g != nil && acq.err == nil:
+			g.raised = acq.raised
 			return g, nil
 		case g != nil:
 			g.Release()
@@ -182,14 +184,15 @@ func (s *Store) acquire(acq *acquisition) {
 	for i, h := range acq.holds {
 		wants[i] = Want{acq.marks[i], h.entry.Nonce}
 	}
-	var older []Entry
+	var got Acquired
 	err := s.call(acq.life.ctx, OpAcquire, func(ctx context.Context) (err error) {
-		older, err = s.backend.Acquire(ctx, acq.life.id, wants)
+		got, err = s.backend.Acquire(ctx, acq.life.id, wants)
 		return err
 	})
 	unlock := s.table.lock(acq.marks)
 	if err == nil {
-		s.recorded(acq, older)
+		s.recorded(acq, got.Older)
+		acq.raised = got.Raised
 		if acq.life.over() {
 			err = tokenstore.Unavailable(context.Cause(acq.life.ctx))
 		}

@@ -34,6 +34,14 @@ type Want struct {
 	Nonce uint64
 }
 
+// Acquired is what an Acquire has done, beside putting its entries.
+type Acquired struct {
+	// Older are the entries on the keys with a lower token than the want's.
+	Older []Entry
+	// Raised says that a record was made, or has a higher token than before.
+	Raised bool
+}
+
 // State is what a store knows of a key.
 type State struct {
 	Key    tokenstore.Key
@@ -110,11 +118,10 @@ type Backend interface {
 	// transaction:
 	//
 	//   - all records can be raised, or are equal: all are recorded, an entry
-	//     is put for every want, and the entries on these keys with a lower
-	//     token than the want's are returned, of any session, those of s and
-	//     of dead sessions too. They MUST be complete: an entry that is
-	//     committed before this transaction is among them, and one that comes
-	//     after it finds the higher record and is refused.
+	//     is put for every want, and the older entries are returned, of any
+	//     session, those of s and of dead sessions too. They MUST be complete: an
+	//     entry that is committed before this transaction is among them, and one
+	//     that comes after it finds the higher record and is refused.
 	//   - one is higher: a *tokenstore.StaleError; one is held by another: a
 	//     *tokenstore.CollisionError. Nothing is recorded, no entry is put.
 	//   - s is not alive: ErrSessionOver, and nothing is recorded. After s was
@@ -128,7 +135,7 @@ type Backend interface {
 	//
 	// Those that hold older entries on the keys should hear of the raise at
 	// once, by their Watch.
-	Acquire(ctx context.Context, s ID, wants []Want) (older []Entry, err error)
+	Acquire(ctx context.Context, s ID, wants []Want) (Acquired, error)
 
 	// Delete removes exactly these entries (R6, R9), at most MaxBatch, of any
 	// sessions, in one step or several. One that is not there is no error: after

@@ -34,8 +34,8 @@ func BenchmarkSticky(b *testing.B) {
 // is measured is the Store's.
 type forgetful struct{ *sessiontest.Port }
 
-func (forgetful) Acquire(context.Context, session.ID, []session.Want) ([]session.Entry, error) {
-	return nil, nil
+func (forgetful) Acquire(context.Context, session.ID, []session.Want) (session.Acquired, error) {
+	return session.Acquired{}, nil
 }
 
 // BenchmarkGrants is what one idle grant costs, of 100,000: memory, and the

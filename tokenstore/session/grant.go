@@ -14,10 +14,18 @@ type grant struct {
 	life     *life
 	one      *hold   // by far the most frequent
 	more     []*hold // beside it
+	raised   bool    // its transaction has raised a record
 	released atomic.Bool
 }
 
-var _ tokenstore.Grant = (*grant)(nil)
+var (
+	_ tokenstore.Grant  = (*grant)(nil)
+	_ tokenstore.Raiser = (*grant)(nil)
+)
+
+// Raised implements tokenstore.Raiser: what this proxy or another one had on
+// record already is no raise.
+func (g *grant) Raised() bool { return g.raised }
 
 // Drained implements tokenstore.Grant: R3 for every hold. Being live once is
 // enough: the entry stays as long as the grant is not released.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -78,7 +79,7 @@ func (s *Store) remember(ctx context.Context) (before []byte, changed []string, 
 	err = s.call(ctx, OpUpdate, func(ctx context.Context) error {
 		return s.backend.Update(ctx, func(old []byte) ([]byte, error) {
 			before = bytes.Clone(old)
-			next, names, err := s.decide(old)
+			next, names, err := s.decide(old, s.opts.AcceptChanged)
 			changed = names
 			return next, err
 		})
@@ -87,18 +88,23 @@ func (s *Store) remember(ctx context.Context) (before []byte, changed []string, 
 }
 
 // decide is the pure part of remember.
-func (s *Store) decide(old []byte) (next []byte, changed []string, err error) {
+func (s *Store) decide(old []byte, accept []string) (next []byte, changed []string, err error) {
+	return remembered(old, s.opts.Rules, s.opts.Epochs, accept)
+}
+
+// remembered is what the store knows of the rules after it was told of these.
+func remembered(old []byte, rules tokenstore.Rules, epochs map[string]uint64, accept []string) (next []byte, changed []string, err error) {
 	a, err := readAbout(old)
 	if err != nil {
 		return nil, nil, err
 	}
-	changed = a.Rules.Changed(s.opts.Rules)
-	refused := slices.DeleteFunc(slices.Clone(changed), func(name string) bool { return slices.Contains(s.opts.AcceptChanged, name) })
+	changed = a.Rules.Changed(rules)
+	refused := slices.DeleteFunc(slices.Clone(changed), func(name string) bool { return slices.Contains(accept, name) })
 	if len(refused) > 0 {
 		return nil, nil, &tokenstore.ChangedRulesError{Rules: refused}
 	}
-	for _, rule := range slices.Sorted(maps.Keys(s.opts.Epochs)) {
-		epoch := s.opts.Epochs[rule]
+	for _, rule := range slices.Sorted(maps.Keys(epochs)) {
+		epoch := epochs[rule]
 		if highest := a.Epochs[rule]; epoch < highest {
 			return nil, nil, &tokenstore.EpochError{Rule: rule, Epoch: epoch, Highest: highest}
 		}
@@ -110,7 +116,7 @@ func (s *Store) decide(old []byte) (next []byte, changed []string, err error) {
 		}
 	}
 	// A rule that has gone stays remembered, for the day on which it returns.
-	for name, fp := range s.opts.Rules {
+	for name, fp := range rules {
 		if a.Rules == nil {
 			a.Rules = tokenstore.Rules{}
 		}
@@ -122,7 +128,7 @@ func (s *Store) decide(old []byte) (next []byte, changed []string, err error) {
 
 // restore takes a change of rules back, unless somebody has changed them since.
 func (s *Store) restore(ctx context.Context, before []byte) {
-	mine, _, err := s.decide(before)
+	mine, _, err := s.decide(before, s.opts.AcceptChanged)
 	if err != nil {
 		return
 	}
@@ -141,7 +147,7 @@ func (s *Store) restore(ctx context.Context, before []byte) {
 func (s *Store) compare(ctx context.Context) (changed []string, err error) {
 	err = s.call(ctx, OpUpdate, func(ctx context.Context) error {
 		return s.backend.Update(ctx, func(old []byte) (_ []byte, err error) {
-			_, changed, err = s.decide(old)
+			_, changed, err = s.decide(old, s.opts.AcceptChanged)
 			return old, err
 		})
 	})
@@ -180,4 +186,26 @@ func (s *Store) alone(ctx context.Context, changed []string) error {
 		}
 	}
 	return nil
+}
+
+// Remember implements tokenstore.Rememberer. What other proxies have in flight
+// that no fence touched is not known here.
+func (s *Store) Remember(ctx context.Context, c tokenstore.Configuration) error {
+	if c.Settle > s.opts.Linger {
+		return &tokenstore.SettleError{Settle: c.Settle, Linger: s.opts.Linger}
+	}
+	if s.ctx.Err() != nil {
+		return tokenstore.Unavailable(errClosed)
+	}
+	err := s.call(ctx, OpUpdate, func(ctx context.Context) error {
+		return s.backend.Update(ctx, func(old []byte) ([]byte, error) {
+			next, _, err := remembered(old, c.Rules, c.Epochs, nil)
+			return next, err
+		})
+	})
+	changed, epoch := (*tokenstore.ChangedRulesError)(nil), (*tokenstore.EpochError)(nil)
+	if err != nil && !errors.As(err, &changed) && !errors.As(err, &epoch) && !errors.Is(err, tokenstore.ErrUnavailable) {
+		err = tokenstore.Unavailable(err)
+	}
+	return err
 }

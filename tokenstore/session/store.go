@@ -41,8 +41,9 @@ type Store struct {
 }
 
 var (
-	_ tokenstore.Store  = (*Store)(nil)
-	_ tokenstore.Keeper = (*Store)(nil)
+	_ tokenstore.Store      = (*Store)(nil)
+	_ tokenstore.Keeper     = (*Store)(nil)
+	_ tokenstore.Rememberer = (*Store)(nil)
 )
 
 // Open begins a session in the store of a backend, which it closes in the

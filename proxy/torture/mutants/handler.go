@@ -11,7 +11,7 @@ func handler() []mutant {
 			"proxy/forward.go", "\t\tctx = x.h.sessions.until(x.ticket.Lost())\n", "",
 			proxyPkg, "TestStoryI"),
 		one("L1", "7: an overtaken upload is not cut",
-			"proxy/forward.go", "\t\tr.Cut = x.ticket.Overtaken() // L1\n", "\t\tr.Cut = nil\n",
+			"proxy/forward.go", "\t\t\tr.Cut = x.ticket.Overtaken()\n", "\t\t\tr.Cut = nil\n",
 			proxyPkg, "TestStoryL1"),
 		one("panic-settles", "10: a panic leaves the write settled",
 			"proxy/handler.go", "\tdefer x.settle(\"abandoned\")\n", "\tdefer x.settle(\"\")\n",

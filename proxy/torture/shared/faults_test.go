@@ -127,10 +127,9 @@ func (s *storm) restart(rng *rand.Rand, m *member) error {
 	m.Kill()
 	s.sleep(rng, 0, 500*time.Millisecond)
 	err := m.Start()
-	for range 5 { // a start over a store that is not there fails, and is tried again by who supervises it
-		if err == nil {
-			break
-		}
+	// A start over a store that is not there fails, and is tried again by who
+	// supervises it. A PostgreSQL that has crashed on a busy machine takes a while.
+	for end := time.Now().Add(30 * time.Second); err != nil && time.Now().Before(end); {
 		s.sleep(rng, 0, time.Second)
 		err = m.Start()
 	}

@@ -157,13 +157,17 @@ func TestDifferentRulesAreRefused(t *testing.T) {
 }
 
 // A token that a proxy holds costs no round trip, and its writes are no raises
-// (R4).
+// (R4); nor is the first one of a token that another proxy has raised.
 func TestHeldTokenAsksNobody(t *testing.T) {
 	everyEngine(t, func(t *testing.T, start func() (engine, error)) {
-		f := newFleet(t, start, 1, torture.Settings{})
-		m := f.members[0]
+		f := newFleet(t, start, 2, torture.Settings{})
+		m, other := f.members[0], f.members[1]
 		for range 20 {
 			f.ok(m, "k", 1)
+		}
+		f.ok(other, "k", 1)
+		if _, text := other.ask("/metrics"); strings.Contains(text, "fenceproxy_raises_total{") || !strings.Contains(text, `fenceproxy_store_seconds_count{op="acquire"} 1`) {
+			t.Error("a token on record counts as raised, or no round trip was made for it")
 		}
 		_, text := m.ask("/metrics")
 		for _, line := range []string{`fenceproxy_raises_total{rule="things"} 1`, `fenceproxy_store_seconds_count{op="acquire"} 1`} {

@@ -4,6 +4,7 @@
 package postgrestest
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -33,13 +35,27 @@ type Server struct {
 
 	dir      string
 	args     []string
-	cmd      *exec.Cmd
-	ended    chan struct{} // closed when cmd is over
+	pid      int
+	ended    chan struct{} // closed when it is over
 	prefixes atomic.Int64
 }
 
 // New makes a database and starts a server with more settings than it needs.
-func New(settings ...string) (_ *Server, err error) {
+func New(settings ...string) (*Server, error) {
+	return newServer(settings, func(data string) error {
+		return run("initdb", "-D", data, "-U", "fenceproxy", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
+	})
+}
+
+// Standby starts a hot standby of it.
+func (s *Server) Standby() (*Server, error) {
+	return newServer(nil, func(data string) error {
+		return run("pg_basebackup", "-d", s.URL(s.Address), "-D", data, "-R", "-c", "fast", "--no-sync")
+	})
+}
+
+// newServer starts a server over what fill puts into its directory.
+func newServer(settings []string, fill func(data string) error) (_ *Server, err error) {
 	dir, err := os.MkdirTemp("", "fenceproxy-postgres-")
 	if err != nil {
 		return nil, err
@@ -57,12 +73,8 @@ func New(settings ...string) (_ *Server, err error) {
 			return nil, err
 		}
 	}
-	initdb, err := command("initdb", "-D", s.data(), "-U", "fenceproxy", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
-	if err != nil {
+	if err := fill(s.data()); err != nil {
 		return nil, err
-	}
-	if out, err := initdb.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("initdb: %w\n%s", err, out)
 	}
 	for range 5 { // another program may take the port before PostgreSQL does
 		if s.Address, err = freePort(); err != nil {
@@ -132,6 +144,22 @@ func command(name string, args ...string) (*exec.Cmd, error) {
 	return cmd, nil
 }
 
+// run runs a program of the server to its end.
+func run(name string, args ...string) error {
+	cmd, err := command(name, args...)
+	if err != nil {
+		return err
+	}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w\n%s", name, err, out)
+	}
+	return nil
+}
+
+// keeper runs the server until it ends, or until the test does, however that
+// ends: then nobody holds the other end of its standard input.
+const keeper = `exec 3<&0; "$@" & pid=$!; echo $pid; (cat <&3 >/dev/null; kill -INT $pid 2>/dev/null) & wait $pid`
+
 // Start starts it, over what is there, and waits until it answers.
 func (s *Server) Start() error {
 	log, err := os.OpenFile(filepath.Join(s.dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
@@ -139,18 +167,37 @@ func (s *Server) Start() error {
 		return err
 	}
 	defer log.Close()
-	if s.cmd, err = command("postgres", s.args...); err != nil {
+	cmd, err := command("postgres", s.args...)
+	if err != nil {
 		return err
 	}
-	s.cmd.Stdout, s.cmd.Stderr = log, log
-	if err := s.cmd.Start(); err != nil {
+	sh, err := exec.LookPath("sh")
+	if err != nil {
 		return err
 	}
-	s.ended = make(chan struct{})
-	go func(cmd *exec.Cmd, ended chan struct{}) {
+	cmd.Path, cmd.Args = sh, append([]string{"sh", "-c", keeper, "sh", cmd.Path}, s.args...)
+	if _, err := cmd.StdinPipe(); err != nil {
+		return err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	cmd.Stderr = log
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	line, _ := bufio.NewReader(out).ReadString('\n')
+	pid, err := strconv.Atoi(strings.TrimSpace(line))
+	ended := make(chan struct{})
+	go func() {
 		_ = cmd.Wait()
 		close(ended)
-	}(s.cmd, s.ended)
+	}()
+	if err != nil {
+		return fmt.Errorf("PostgreSQL did not start: %w\n%s", err, s.Log())
+	}
+	s.pid, s.ended = pid, ended
 	if err := s.answers(); err != nil {
 		s.Kill()
 		return fmt.Errorf("PostgreSQL did not start: %w\n%s", err, s.Log())
@@ -196,10 +243,15 @@ func (s *Server) Kill() { s.end(syscall.SIGQUIT) }
 func (s *Server) Stop() { s.end(syscall.SIGINT) }
 
 func (s *Server) end(sig syscall.Signal) {
-	if s.cmd == nil || s.cmd.Process == nil || s.ended == nil {
+	if s.ended == nil {
 		return
 	}
-	_ = s.cmd.Process.Signal(sig)
+	select {
+	case <-s.ended: // its number may be another's by now
+		return
+	default:
+	}
+	_ = syscall.Kill(s.pid, sig)
 	<-s.ended
 }
 

@@ -1,6 +1,7 @@
 -- ARGV: session, its acknowledged acquires, the channel of raises, and for each
 -- want key, token, nonce, holder. Returns how many acquires of this session are
--- recorded, and the older entries, each as key and member.
+-- recorded, the older entries, each as key and member, and how many records were
+-- raised.
 --
 -- Redis does not undo a script that fails half-way: everything is read and
 -- decided before the first write.
@@ -8,7 +9,7 @@ local s, channel = ARGV[2], ARGV[4]
 local ok, why = live(s, ARGV[3])
 if not ok then return why end
 
-local wants = {}
+local wants, raised = {}, 0
 for i = 5, #ARGV, 4 do
   local w = {key = ARGV[i], token = ARGV[i + 1], nonce = ARGV[i + 2], holder = ARGV[i + 3]}
   local rec = record(w.key)
@@ -20,6 +21,7 @@ for i = 5, #ARGV, 4 do
   end
   if c > 0 then
     w.new, w.record = not rec, w.token .. text(now) .. w.holder
+    raised = raised + 1
   elseif rec.holder == '' and w.holder ~= '' then
     w.record = rec.token .. rec.at .. w.holder
   end
@@ -41,4 +43,4 @@ for _, w in ipairs(wants) do
   end
   if #w.older > 0 then redis.call('PUBLISH', channel, w.token .. w.key) end
 end
-return {'ok', count, older}
+return {'ok', count, older, raised}

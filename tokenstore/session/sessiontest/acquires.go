@@ -17,6 +17,7 @@ import (
 // acquireChecks are the promises on the one transaction of R2.
 var acquireChecks = []check{
 	{"a raise and its entry", testAcquire},
+	{"it tells whether it was a raise", testRaised},
 	{"older entries of all sessions are told, newer and equal ones are not", testOlder},
 	{"tokens are compared number by number", testOrder},
 	{"a stale one of several leaves nothing", testStale},
@@ -44,6 +45,29 @@ func testAcquire(t *testing.T, open func() *proxy) {
 		case st.Key == "none" && !st.Exists && len(st.Open) == 0:
 		default:
 			t.Errorf("state = %+v", st)
+		}
+	}
+}
+
+func testRaised(t *testing.T, open func() *proxy) {
+	a, b := open().begin(long), open().begin(long)
+	for _, c := range []struct {
+		by    *proxy
+		marks []tokenstore.Mark
+		want  bool
+	}{
+		{a, []tokenstore.Mark{mark("k", 1)}, true},
+		{a, []tokenstore.Mark{mark("k", 1)}, false},
+		{b, []tokenstore.Mark{mark("k", 1)}, false},
+		{b, []tokenstore.Mark{{Key: "k", Token: token(1), Holder: "h"}}, false},
+		{b, []tokenstore.Mark{{Key: "k", Token: token(1), Holder: "h"}, mark("l", 1)}, true},
+		{a, []tokenstore.Mark{mark("k", 1), mark("l", 1)}, false},
+		{a, []tokenstore.Mark{mark("k", 1), mark("l", 2)}, true},
+		{b, []tokenstore.Mark{mark("k", 2)}, true},
+		{a, []tokenstore.Mark{mark("k", 2)}, false},
+	} {
+		if _, _, err := c.by.acquire(c.marks...); err != nil || c.by.raised != c.want {
+			t.Errorf("%v: raised %v, %v; want %v", c.marks, c.by.raised, err, c.want)
 		}
 	}
 }

@@ -128,19 +128,20 @@ func (e *Engine) list() (map[session.ID]bool, error) {
 }
 
 // acquire is R2 in one step.
-func (e *Engine) acquire(s session.ID, wants []session.Want) (older []session.Entry, err error) {
+func (e *Engine) acquire(s session.ID, wants []session.Want) (got session.Acquired, err error) {
 	e.mu.Lock()
 	if !e.alive(s) {
 		e.mu.Unlock()
-		return nil, session.ErrSessionOver
+		return got, session.ErrSessionOver
 	}
 	next, now := make([]tokenstore.Record, len(wants)), time.Now()
 	for i := range wants {
 		rec, ok := e.records[wants[i].Key]
 		if next[i], _, err = rec.Raise(ok, wants[i].Mark, now); err != nil {
 			e.mu.Unlock()
-			return nil, err
+			return session.Acquired{}, err
 		}
+		got.Raised = got.Raised || !ok || rec.Highest.Less(next[i].Highest)
 	}
 	for i := range wants {
 		w := &wants[i]
@@ -150,7 +151,7 @@ func (e *Engine) acquire(s session.ID, wants []session.Want) (older []session.En
 		}
 		for entry := range e.open[w.Key] {
 			if entry.Token.Less(w.Token) {
-				older = append(older, entry)
+				got.Older = append(got.Older, entry)
 			}
 		}
 		e.open[w.Key][session.Entry{Key: w.Key, Token: w.Token, Session: s, Nonce: w.Nonce}] = struct{}{}
@@ -161,7 +162,7 @@ func (e *Engine) acquire(s session.ID, wants []session.Want) (older []session.En
 		m := wants[i].Mark
 		announce(ports, func(sink session.Sink) { sink.Raised(m) })
 	}
-	return older, nil
+	return got, nil
 }
 
 func (e *Engine) delete(entries []session.Entry) (none, error) {

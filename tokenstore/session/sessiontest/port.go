@@ -207,8 +207,8 @@ func (p *Port) Sessions(ctx context.Context) (map[session.ID]bool, error) {
 	return call(ctx, p, session.OpSessions, p.engine.list)
 }
 
-func (p *Port) Acquire(ctx context.Context, s session.ID, wants []session.Want) ([]session.Entry, error) {
-	return call(ctx, p, session.OpAcquire, func() ([]session.Entry, error) { return p.engine.acquire(s, wants) })
+func (p *Port) Acquire(ctx context.Context, s session.ID, wants []session.Want) (session.Acquired, error) {
+	return call(ctx, p, session.OpAcquire, func() (session.Acquired, error) { return p.engine.acquire(s, wants) })
 }
 
 func (p *Port) Delete(ctx context.Context, entries []session.Entry) error {

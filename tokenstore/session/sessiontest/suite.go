@@ -49,10 +49,11 @@ type check struct {
 // proxy is one way to the store, with a session.
 type proxy struct {
 	session.Backend
-	t     *testing.T
-	id    session.ID
-	nonce uint64
-	stop  func() // of the watch
+	t      *testing.T
+	id     session.ID
+	nonce  uint64
+	raised bool   // by the last acquire
+	stop   func() // of the watch
 }
 
 func (p *proxy) close() {
@@ -121,8 +122,9 @@ func (p *proxy) acquire(marks ...tokenstore.Mark) (mine, older []session.Entry, 
 		wants[i] = session.Want{Mark: m, Nonce: p.nonce}
 		mine = append(mine, session.Entry{Key: m.Key, Token: m.Token, Session: p.id, Nonce: p.nonce})
 	}
-	older, err = p.Acquire(p.ctx(), p.id, wants)
-	return mine, older, err
+	got, err := p.Acquire(p.ctx(), p.id, wants)
+	p.raised = got.Raised
+	return mine, got.Older, err
 }
 
 // mustAcquire wants exactly these older entries.

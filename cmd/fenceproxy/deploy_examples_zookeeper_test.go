@@ -1,0 +1,137 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/fenceproxy/fenceproxy/proxy/torture"
+)
+
+// javaPath are Debian's jars of these names.
+func javaPath(t *testing.T, names ...string) string {
+	t.Helper()
+	var jars []string
+	for _, name := range names {
+		jar := "/usr/share/java/" + name + ".jar"
+		if _, err := os.Stat(jar); err != nil {
+			t.Fatalf("%s is not here, and this test needs it: run make deps, or on Debian apt-get install libcurator-recipes-java libzookeeper-java", jar)
+		}
+		jars = append(jars, jar)
+	}
+	return strings.Join(jars, ":")
+}
+
+// kazooPython is a python3 that has kazoo: Debian's package is for Debian's own.
+func kazooPython(t *testing.T) string {
+	t.Helper()
+	for _, python := range []string{"python3", "/usr/bin/python3"} {
+		if exec.Command(python, "-c", "import kazoo").Run() == nil {
+			return python
+		}
+	}
+	t.Fatal("no python3 has kazoo, and this test needs it: run make deps, or on Debian apt-get install python3-kazoo")
+	return ""
+}
+
+// takeFirst deletes the node of the one who holds a lock, as the end of its
+// session does.
+const takeFirst = `
+import sys
+from kazoo.client import KazooClient
+zk = KazooClient(hosts=sys.argv[1])
+zk.start()
+nodes = zk.get_children(sys.argv[2])
+assert nodes, "nobody holds the lock"
+zk.delete(sys.argv[2] + "/" + min(nodes, key=lambda n: n[-10:]))
+zk.stop()
+`
+
+func TestExampleZooKeeper(t *testing.T) {
+	java := davProgram(t, "java", "default-jdk-headless")
+	javac := davProgram(t, "javac", "default-jdk-headless")
+	python := kazooPython(t)
+	addr, err := torture.FreeAddress()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	file := filepath.Join(dir, "zoo.cfg")
+	davWrite(t, file, fmt.Sprintf("tickTime=500\ndataDir=%s\nclientPort=%s\nclientPortAddress=127.0.0.1\nadmin.enableServer=false\n", dir, portOf(addr)))
+	server := exec.Command(java, "-Xmx128m", "-cp", javaPath(t, "zookeeper"), "org.apache.zookeeper.server.ZooKeeperServerMain", file)
+	server.Dir = dir
+	runServer(t, addr, server)
+	lose := func(path string) func() {
+		return func() {
+			t.Helper()
+			if out, err := exec.Command(python, "-c", takeFirst, addr, path).CombinedOutput(); err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+		}
+	}
+	t.Run("kazoo", func(t *testing.T) {
+		w := exampleWorker{command: []string{python, example(t, "kazoo", "worker.py"), addr, "python"}, lose: lose("/locks/python")}
+		w.story(t)
+	})
+	t.Run("curator", func(t *testing.T) {
+		path := javaPath(t, "curator-recipes", "curator-framework", "curator-client", "zookeeper", "zookeeper-jute", "guava", "slf4j-api")
+		classes := t.TempDir() // `java Worker.java` would compile it once for each start
+		if out, err := exec.Command(javac, "-d", classes, "-cp", path, example(t, "curator", "Worker.java")).CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		w := exampleWorker{command: []string{java, "-Xmx128m", "-cp", classes + ":" + path, "Worker", addr, "java"}, lose: lose("/locks/java")}
+		w.story(t)
+	})
+}
+
+// leaseServer is as much of Kubernetes' API as the example uses: Leases that are
+// changed only by who names the version that stands.
+type leaseServer struct {
+	mu      sync.Mutex
+	version int
+	leases  map[string]map[string]any
+}
+
+func (s *leaseServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var in map[string]any
+	_ = json.NewDecoder(r.Body).Decode(&in)
+	name, named := strings.CutPrefix(r.URL.Path, "/apis/coordination.k8s.io/v1/namespaces/default/leases/")
+	metadata, _ := in["metadata"].(map[string]any)
+	if r.Method == http.MethodPost {
+		name, named = metadata["name"].(string), true
+	}
+	current, there := s.leases[name]
+	switch {
+	case !named:
+		w.WriteHeader(http.StatusBadRequest)
+		return
+	case r.Method == http.MethodGet && !there, r.Method == http.MethodPut && !there:
+		w.WriteHeader(http.StatusNotFound)
+		return
+	case r.Method == http.MethodPost && there, r.Method == http.MethodPut && metadata["resourceVersion"] != current["metadata"].(map[string]any)["resourceVersion"]:
+		w.WriteHeader(http.StatusConflict)
+		return
+	case r.Method != http.MethodGet:
+		s.version++
+		metadata["resourceVersion"] = strconv.Itoa(s.version)
+		s.leases[name] = in
+	}
+	_ = json.NewEncoder(w).Encode(s.leases[name])
+}
+
+func TestExampleKubernetes(t *testing.T) {
+	api := httptest.NewServer(&leaseServer{leases: map[string]map[string]any{}})
+	defer api.Close()
+	w := exampleWorker{command: []string{buildExample(t, "kubernetes"), api.URL, "default/lock"}}
+	w.story(t)
+}

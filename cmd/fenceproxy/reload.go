@@ -1,0 +1,193 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/coreos/go-systemd/v22/daemon"
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+
+	"github.com/fenceproxy/fenceproxy/config"
+	"github.com/fenceproxy/fenceproxy/proxy/gate"
+	"github.com/fenceproxy/fenceproxy/tokenstore"
+)
+
+// source is where a running proxy's configuration comes from.
+type source struct {
+	file   string           // "" for the flags
+	seen   sight            // the file, before it was read
+	hangUp <-chan os.Signal // tells to load it again
+}
+
+// rememberTimeout is how long the store may take to remember new rules.
+const rememberTimeout = 5 * time.Second
+
+// reloader puts a changed configuration into force, all of it or nothing.
+type reloader struct {
+	source
+	s     *service
+	level zap.AtomicLevel
+	state prometheus.Gauge
+
+	// The reloading goroutine's, and others' when that has ended.
+	cfg     *config.Config // in force
+	planned planned        // of cfg
+
+	failed  atomic.Pointer[string] // what is wrong with the last one; nil for nothing
+	ctx     context.Context
+	stopped context.CancelFunc
+	done    sync.WaitGroup
+}
+
+func newReloader(src source, s *service, p planned, level zap.AtomicLevel, reg prometheus.Registerer) *reloader {
+	r := &reloader{source: src, s: s, level: level, cfg: s.cfg, planned: p,
+		state: prometheus.NewGauge(prometheus.GaugeOpts{Name: "fenceproxy_config_reload_success",
+			Help: "1 when the configuration file, as it was when last looked at, is in force; 0 when it was refused and the one of before is."})}
+	r.state.Set(1)
+	reg.MustRegister(r.state)
+	r.ctx, r.stopped = context.WithCancel(context.Background())
+	return r
+}
+
+// start begins to reload on SIGHUP and when the file has changed.
+func (r *reloader) start() {
+	changed := make(chan struct{})
+	if r.file != "" {
+		r.done.Go(func() { watch(r.ctx, r.source, changed) })
+	}
+	r.done.Go(func() {
+		for {
+			why := "the file has changed"
+			select {
+			case <-r.ctx.Done():
+				return
+			case <-r.hangUp:
+				why = "SIGHUP"
+			case <-changed:
+			}
+			r.reload(why)
+		}
+	})
+}
+
+// stop ends it, and waits for a reload that is under way. It may be called
+// twice.
+func (r *reloader) stop() {
+	r.stopped()
+	r.done.Wait()
+}
+
+// notice is what /readyz says beside "ready".
+func (r *reloader) notice() string {
+	if failed := r.failed.Load(); failed != nil {
+		return *failed
+	}
+	return ""
+}
+
+// reload loads the file and puts it into force, or says why not.
+func (r *reloader) reload(why string) {
+	log := r.s.log.With(zap.String("why", why))
+	if r.file == "" {
+		log.Warn("there is nothing to reload: the configuration comes from flags; restart with others")
+		return
+	}
+	r.s.tell(daemon.SdNotifyReloading + "\n" + daemon.SdNotifyMonotonicUsec())
+	defer r.s.tell(daemon.SdNotifyReady)
+	cfg, report := config.LoadFile(r.file, os.LookupEnv)
+	p := plan(cfg, &report)
+	changed, err := []string(nil), report.Err()
+	if err == nil {
+		changed, err = r.put(cfg, p)
+	}
+	if err != nil {
+		said := fmt.Sprintf("%s: the configuration was not reloaded, the one of before is in force: %v", time.Now().Format(time.RFC3339), err)
+		r.failed.Store(&said)
+		r.state.Set(0)
+		log.Error("the configuration was not reloaded, the one of before stays in force", zap.String("config", r.file), zap.Error(err))
+		return
+	}
+	r.failed.Store(nil)
+	r.state.Set(1)
+	for _, w := range report.Warnings {
+		log.Warn("configuration: " + w.Error())
+	}
+	log.Info("the configuration was reloaded", zap.String("config", r.file), zap.Strings("changed", changed))
+}
+
+// put puts a configuration into force. The order counts: what the store has to
+// remember of it is durable before a write passes under it, and the gate lets
+// such writes pass before they come.
+func (r *reloader) put(cfg *config.Config, p planned) (changed []string, err error) {
+	changed = config.Diff(r.cfg, cfg)
+	if fixed := slices.DeleteFunc(slices.Clone(changed), reloadable); len(fixed) > 0 {
+		return nil, fmt.Errorf("a change of %s needs a restart, so nothing was changed; restart, or take it back", strings.Join(fixed, ", "))
+	}
+	ctx, cancel := context.WithTimeout(r.ctx, rememberTimeout)
+	defer cancel()
+	unordered := p.unordered() || fencesOtherwise(r.planned, p)
+	store, ok := r.s.store.Store.(tokenstore.Rememberer)
+	if !ok {
+		return nil, errors.New("the store takes no other rules while it is in use; restart")
+	}
+	err = store.Remember(ctx, tokenstore.Configuration{Rules: p.fingerprints, Epochs: p.epochs, Unordered: unordered, Settle: longestSettle(cfg)})
+	if refused := (*tokenstore.ChangedRulesError)(nil); errors.As(err, &refused) {
+		err = fmt.Errorf("the keys of rule %s would be made otherwise, or its tokens read otherwise, which needs a restart", strings.Join(refused.Rules, ", "))
+	}
+	if err != nil {
+		return nil, err
+	}
+	r.s.gate.Change(gateOptions(cfg, r.s.store.settle, unordered))
+	r.level.SetLevel(logLevel(cfg.Log))
+	r.s.handler.Switch(r.s.rulebook(cfg, p))
+	r.s.leases.use(r.s, p)
+	r.cfg, r.planned = cfg, p
+	return changed, nil
+}
+
+// reloadable reports whether a setting can change without a restart.
+func reloadable(setting string) bool {
+	switch setting {
+	case "upstream.url", "limits.max_header", "log.format":
+		return false
+	case "store.accept_changed_rules": // asked at a start only
+		return true
+	}
+	for _, fixed := range []string{"listen", "admin", "store", "audit", "leases", "tracing"} {
+		if setting == fixed || strings.HasPrefix(setting, fixed+".") {
+			return false
+		}
+	}
+	return true
+}
+
+// fencesOtherwise reports whether some write may be fenced now that was not, or
+// on other keys. After a crash nobody would know of those that are on their way.
+func fencesOtherwise(before, now planned) bool {
+	type fence struct {
+		fenced  bool
+		paths   string
+		methods string
+	}
+	fences := func(p planned) map[string]fence {
+		all := map[string]fence{}
+		for i, rr := range p.routes {
+			all[rr.Name] = fence{p.rules[i].Fenced, strings.Join(rr.Paths, " "), strings.Join(rr.Methods, " ")}
+		}
+		return all
+	}
+	return !maps.Equal(fences(before), fences(now))
+}
+
+func gateOptions(cfg *config.Config, settle time.Duration, unordered bool) gate.Options {
+	return gate.Options{Settle: settle, Unordered: unordered, MaxWaiting: cfg.Limits.MaxWaiting, MaxWaitingPerKey: cfg.Limits.MaxWaitingPerKey}
+}

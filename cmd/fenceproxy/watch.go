@@ -1,0 +1,53 @@
+package main
+
+import (
+	"context"
+	"os"
+	"time"
+)
+
+// lookEvery is how often the configuration file is looked at.
+const lookEvery = 500 * time.Millisecond
+
+// watch tells when the file has changed and then stayed as it is for one more
+// look: an editor that writes in pieces must not have a half of it put into
+// force. It looks at what the name leads to, so that a link that is turned to
+// another file or directory (as Kubernetes does it) is a change, on every file
+// system; notices of the kernel's miss some of these. It ends with ctx.
+func watch(ctx context.Context, src source, changed chan<- struct{}) {
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	last, told := src.seen, src.seen
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		now := look(src.file)
+		if now.same(last) && !now.same(told) {
+			told = now
+			select {
+			case changed <- struct{}{}:
+			case <-ctx.Done():
+				return
+			}
+		}
+		last = now
+	}
+}
+
+// sight is a file as it was seen; without info it could not be.
+type sight struct{ info os.FileInfo }
+
+func look(file string) sight {
+	info, _ := os.Stat(file)
+	return sight{info}
+}
+
+func (s sight) same(o sight) bool {
+	if s.info == nil || o.info == nil {
+		return s.info == nil && o.info == nil
+	}
+	return os.SameFile(s.info, o.info) && s.info.Size() == o.info.Size() && s.info.ModTime().Equal(o.info.ModTime())
+}

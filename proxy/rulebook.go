@@ -1,0 +1,223 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/fenceproxy/fenceproxy/proxy/gate"
+	"github.com/fenceproxy/fenceproxy/proxy/route"
+	"github.com/fenceproxy/fenceproxy/proxy/upstream"
+)
+
+// Rulebook is what a reload replaces as a whole: the rules, and how requests
+// are passed on.
+type Rulebook struct {
+	Table    *route.Table
+	Rules    []Rule // in the Table's order
+	Upstream *upstream.Upstream
+
+	ForwardUnmatched bool          // pass writes that no rule covers
+	ResponseTimeout  time.Duration // of requests that no rule covers
+	Settle           time.Duration // the same: how long a write that was lost from sight may still be applied
+
+	MaxBodyBuffer int64 // bytes of a body that are read before admission
+	MaxBuffered   int64 // the same of all requests together
+	AccessLog     bool
+}
+
+// book is a Rulebook in force, or one that was and under which writes are
+// still on their way.
+//
+// A fenced write is known to the gate, by its keys. One that no fence touched
+// is not, and a later rulebook may fence it: so each book counts the writes
+// under it until they are over, those that were lost from sight until their
+// settle time is.
+type book struct {
+	Rulebook
+	stray *Rule // see strayRule
+
+	writes atomic.Int64  // that are not over, and 1 while the book is in force
+	once   sync.Once     // for over
+	over   chan struct{} // closed when the last write is over behind the switch
+
+	// hurried ends when a write waits for those under this book, and they are
+	// to be cut, as a raise cuts older uploads: or a client could keep every
+	// fenced write out for ever (L1, L2).
+	hurried context.Context
+	hurry   context.CancelFunc
+
+	number int // counts the switches
+}
+
+// books are the one in force and those before it whose writes are not over.
+type books struct {
+	current atomic.Pointer[book]
+
+	mu     sync.Mutex // held to change former; taken last
+	former atomic.Pointer[[]*book]
+}
+
+func newBook(r Rulebook) *book {
+	b := &book{Rulebook: r, stray: strayRule(&r), over: make(chan struct{})}
+	b.hurried, b.hurry = context.WithCancel(context.Background())
+	b.writes.Store(1)
+	return b
+}
+
+// open returns the book in force, which the request now counts under. The
+// second look is for a switch in between: it may already have found that
+// nothing is under way.
+func (bs *books) open() *book {
+	for {
+		b := bs.current.Load()
+		b.writes.Add(1)
+		if bs.current.Load() == b {
+			return b
+		}
+		b.leave()
+	}
+}
+
+// leave takes one write off.
+func (b *book) leave() {
+	if b.writes.Add(-1) == 0 {
+		b.once.Do(func() { close(b.over) })
+	}
+}
+
+// Switch puts r into force: for every request that comes from now on. Those
+// under way go on under the rules by which they came in. One call at a time.
+func (h *Handler) Switch(r Rulebook) {
+	next, last := newBook(r), h.books.current.Load()
+	next.number = last.number + 1
+	h.books.change(func(former []*book) []*book { return append(former, last) })
+	h.books.current.Store(next) // behind it: who is under next must find last
+	last.leave()
+	go func() {
+		<-last.over
+		h.books.change(func(former []*book) []*book {
+			return slices.DeleteFunc(former, func(b *book) bool { return b == last })
+		})
+		if last.Upstream != r.Upstream {
+			last.Upstream.Close()
+		}
+	}()
+}
+
+// change replaces the list of former books.
+func (bs *books) change(f func([]*book) []*book) {
+	bs.mu.Lock()
+	defer bs.mu.Unlock()
+	var former []*book
+	if now := bs.former.Load(); now != nil {
+		former = slices.Clone(*now)
+	}
+	former = f(former)
+	bs.former.Store(&former)
+}
+
+// errOlderRules ends the wait for writes that came in before a reload.
+var errOlderRules = errors.New("writes that came in under the rules of before a reload, which fenced them otherwise, are not over yet")
+
+// awaitOlder waits until the writes are over that came under rules of before a
+// switch and that the gate cannot know: the request is fenced now, and was not
+// then, or on other keys. What holds it up is cut after half of the time that
+// it may wait.
+func (x *exchange) awaitOlder() error {
+	older := x.older()
+	if len(older) == 0 {
+		return nil
+	}
+	ctx, stop := x.watchClient(x.r.Context())
+	defer stop()
+	half := time.NewTimer(x.rule.DrainTimeout / 2)
+	defer half.Stop()
+	end := time.NewTimer(x.rule.DrainTimeout)
+	defer end.Stop()
+	for len(older) > 0 {
+		select {
+		case <-older[0].over:
+			older = older[1:]
+		case <-half.C:
+			for _, b := range older {
+				b.hurry()
+			}
+		case <-end.C:
+			return errOlderRules
+		case <-ctx.Done():
+			return gate.ErrLeft
+		case <-x.h.Gate.Stopped():
+			return gate.ErrStopping
+		}
+	}
+	return nil
+}
+
+// older are the books under which writes may still be on their way that the
+// gate cannot know of.
+func (x *exchange) older() (older []*book) {
+	former := x.h.books.former.Load()
+	if former == nil {
+		return nil // there was no reload
+	}
+	for _, b := range *former {
+		if b.number < x.book.number && !isClosed(b.over) && !b.fences(x) {
+			older = append(older, b)
+		}
+	}
+	return older
+}
+
+// fences reports whether the book gave the request the rule that it has now,
+// fenced: then it had the same keys, since a switch changes none, and the gate
+// knows the writes on them.
+func (b *book) fences(x *exchange) bool {
+	m, err := b.Table.Match(x.r)
+	return err == nil && m.Rule >= 0 && b.Rules[m.Rule].Name == x.rule.Name && b.Rules[m.Rule].Fenced
+}
+
+// leaveBook ends the request's part in its book, once: at once where the write
+// is over or was never sent.
+func (x *exchange) leaveBook(lost bool) {
+	if x.book == nil || x.out {
+		return
+	}
+	x.out = true
+	if x.uncut != nil {
+		x.uncut() // only its client still reads
+	}
+	if lost {
+		time.AfterFunc(x.settleTime(), x.book.leave)
+		return
+	}
+	x.book.leave()
+}
+
+// settleTime is how long the request may still be applied after sight of it
+// was lost.
+func (x *exchange) settleTime() time.Duration {
+	if x.rule != nil && x.rule.Settle > 0 {
+		return x.rule.Settle
+	}
+	return x.book.Settle
+}
+
+// unknown reports whether the gate does not know the request, and it may write.
+func (x *exchange) unknown() bool { return !x.holds && !x.out }
+
+// cutAnswer ends the answer of a write that the gate does not know, and its
+// writing to the client, when a write under a later rulebook has waited for long
+// enough. The answer's head is waited for: that is the upstream's business, and
+// bounded.
+func (x *exchange) cutAnswer(cancel context.CancelFunc) {
+	rc := http.NewResponseController(x.w)
+	x.uncut = context.AfterFunc(x.book.hurried, func() {
+		cancel()
+		_ = rc.SetWriteDeadline(past)
+	})
+}
