@@ -61,10 +61,10 @@ var badFiles = []struct {
 		`f.yaml:2:1: found an invalid key for this map (valid YAML)`,
 	}},
 	{"numeric names", "1: 1\ntrue: 2\n<<: {a: 1}\n\"a b\\nc\": 3\n" + good, []string{
-		`f.yaml:1:1: 1: is not a setting (here stand: admin, fencing, limits, listen, log, rules, shutdown_timeout, store, tracing, unmatched_writes, upstream)`,
-		`f.yaml:2:1: true: is not a setting (here stand: admin, fencing, limits, listen, log, rules, shutdown_timeout, store, tracing, unmatched_writes, upstream)`,
+		`f.yaml:1:1: 1: is not a setting (here stand: admin, fencing, leases, limits, listen, log, rules, shutdown_timeout, store, tracing, unmatched_writes, upstream)`,
+		`f.yaml:2:1: true: is not a setting (here stand: admin, fencing, leases, limits, listen, log, rules, shutdown_timeout, store, tracing, unmatched_writes, upstream)`,
 		`f.yaml:3:1: <<: merge keys are not supported (write the settings out)`,
-		`f.yaml:4:1: "a b\nc": is not a setting (here stand: admin, fencing, limits, listen, log, rules, shutdown_timeout, store, tracing, unmatched_writes, upstream)`,
+		`f.yaml:4:1: "a b\nc": is not a setting (here stand: admin, fencing, leases, limits, listen, log, rules, shutdown_timeout, store, tracing, unmatched_writes, upstream)`,
 	}},
 	{"numbers", "limits: {max_waiting: 0x1F, max_waiting_per_key: 017, max_header: 1_000, max_buffered: 64KB, max_body_buffer: -1}\n" + good, []string{
 		`f.yaml:1:23: limits.max_waiting: "0x1F" is not a number (digits alone, as in 64)`,
@@ -138,7 +138,6 @@ rules:
   - {name: a, path: /a, key: a}
 limits: {max_keys: 0}
 audit: ""
-leases: {}
 tracing: {otlp_endpoint: "localhost:4318", sample_percent: 101}
 `, []string{
 		`f.yaml:2:15: store.etcd.endpoints: is missing (one or more, as in [http://127.0.0.1:2379])`,
@@ -147,9 +146,23 @@ tracing: {otlp_endpoint: "localhost:4318", sample_percent: 101}
 		`f.yaml:4:33: admin.hosts: is not built yet in this version (leave it out; ask for a loopback name)`,
 		`f.yaml:7:10: limits.max_keys: is not built yet in this version (leave it out; keys are not counted)`,
 		`f.yaml:8:1: audit: is not built yet in this version (leave it out)`,
-		`f.yaml:9:1: leases: is not built yet in this version (leave it out)`,
-		`f.yaml:10:26: tracing.otlp_endpoint: "localhost:4318" is not the URL of a collector (http://HOST:4318 or https://HOST[/PATH])`,
-		`f.yaml:10:60: tracing.sample_percent: 101 is out of range (0 to 100)`,
+		`f.yaml:9:26: tracing.otlp_endpoint: "localhost:4318" is not the URL of a collector (http://HOST:4318 or https://HOST[/PATH])`,
+		`f.yaml:9:60: tracing.sample_percent: 101 is out of range (0 to 100)`,
+	}},
+	{"leases for everybody", `leases: {address: 10.0.0.1:8090, tls: {cert_file: c, key_file: k}, default_ttl: 50ms, max_ttl: 25h}
+` + good, []string{
+		`f.yaml:1:19: leases.address: "10.0.0.1:8090" is not a loopback address, and whoever reaches it could take every lease (leases.token_file or leases.tls.client_ca_file beside it; or 127.0.0.1:PORT, [::1]:PORT or localhost:PORT)`,
+		`f.yaml:1:81: leases.default_ttl: 50ms is out of range (100ms to 24h)`,
+		`f.yaml:1:96: leases.max_ttl: 25h0m0s is out of range (100ms to 24h)`,
+	}},
+	{"leases where others listen", `leases: {address: "127.0.0.1:9901", tls: {client_ca_file: c}, default_ttl: 2m, max_ttl: 1m}
+` + good, []string{
+		`f.yaml:1:19: leases.address: is taken by admin.address already (another port)`,
+		`f.yaml:1:42: leases.tls.cert_file: is missing (the file of the certificate; or leave leases.tls out for plain HTTP)`,
+		`f.yaml:1:76: leases.default_ttl: 2m0s is above max_ttl (at most 1m0s)`,
+	}},
+	{"leases at no address", "leases: {address: unix:/run/x.sock}\n" + good, []string{
+		`f.yaml:1:19: leases.address: is a unix socket, which only listen.address may be (host:port, as in 127.0.0.1:8090)`,
 	}},
 	{"upstream over TLS", `upstream:
   url: http://a

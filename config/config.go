@@ -29,8 +29,10 @@ type Config struct {
 	// ShutdownTimeout is how long a stop waits until nothing is in flight,
 	// unsettled or quarantined (rule 12), 1ms to 24h.
 	ShutdownTimeout time.Duration `yaml:"shutdown_timeout"`
-	Log             Log           `yaml:"log"`
-	Tracing         Tracing       `yaml:"tracing"`
+	// Leases are off without an address.
+	Leases  Leases  `yaml:"leases"`
+	Log     Log     `yaml:"log"`
+	Tracing Tracing `yaml:"tracing"`
 
 	origin origin
 }

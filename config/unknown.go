@@ -16,7 +16,6 @@ var unbuilt = map[string]string{
 	"admin.hosts":      "leave it out; ask for a loopback name",
 	"limits.max_keys":  "leave it out; keys are not counted",
 	"audit":            "leave it out",
-	"leases":           "leave it out",
 }
 
 // unknown says what is wrong with a setting that no struct has: not built

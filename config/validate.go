@@ -33,6 +33,7 @@ func validate(cfg *Config, report *Report, bad map[string]bool) {
 	v.limits()
 	v.tracing()
 	v.shutdown()
+	v.leases()
 }
 
 // problem is one at a setting; ok is false where that setting, or what holds
@@ -89,7 +90,7 @@ func (v *validator) listeners() {
 		v.fail("listen.address", err.message, err.remedy)
 	}
 	v.socketMode(listen)
-	v.listenTLS()
+	v.filesOfTLS("listen.tls", l.TLS)
 	if v.cfg.Admin.Address == "" {
 		return
 	}
@@ -118,15 +119,14 @@ func (v *validator) socketMode(listen address) {
 	}
 }
 
-// listenTLS wants files that go together. What is in them is read where they
+// filesOfTLS wants files that go together. What is in them is read where they
 // are used.
-func (v *validator) listenTLS() {
-	t := v.cfg.Listen.TLS
+func (v *validator) filesOfTLS(path string, t ListenTLS) {
 	switch {
 	case t.On() && t.KeyFile == "":
-		v.fail("listen.tls.key_file", "is missing", "the file of the certificate's key")
+		v.fail(path+".key_file", "is missing", "the file of the certificate's key")
 	case !t.On() && (t.KeyFile != "" || t.ClientCAFile != ""):
-		v.fail("listen.tls.cert_file", "is missing", "the file of the certificate; or leave listen.tls out for plain HTTP")
+		v.fail(path+".cert_file", "is missing", "the file of the certificate; or leave "+path+" out for plain HTTP")
 	}
 }
 

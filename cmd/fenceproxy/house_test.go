@@ -35,7 +35,7 @@ var mayImport = []struct {
 	{"proxy/wire", []string{"tokenstore"}, "wire → tokenstore"},
 	{"proxy/upstream", nil, "upstream knows neither gate nor store"},
 	{"proxy/client", []string{"proxy/wire", "tokenstore"}, "client → wire, tokenstore"},
-	{"proxy/lease", []string{"proxy/gate", "tokenstore"}, "lease → gate, tokenstore"},
+	{"proxy/lease", []string{"proxy/gate", "proxy/wire", "tokenstore"}, "lease → gate, wire, tokenstore"},
 	{"proxy/torture", nil, "torture sees the proxy from outside only"},
 	{"proxy/torture/suites", nil, "suites is tests only"},
 	{"proxy/torture/shared", nil, "shared is tests only"},

@@ -149,6 +149,7 @@ func (r *reloader) put(cfg *config.Config, p planned) (changed []string, err err
 	r.s.gate.Change(gateOptions(cfg, r.s.store.settle, unordered))
 	r.level.SetLevel(logLevel(cfg.Log))
 	r.s.handler.Switch(r.s.rulebook(cfg, p))
+	r.s.leases.use(r.s, p)
 	r.cfg, r.planned = cfg, p
 	return changed, nil
 }

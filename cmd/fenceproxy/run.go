@@ -38,6 +38,7 @@ type service struct {
 	handler *proxy.Handler // of data
 	data    *http.Server
 	admin   *http.Server // nil when it is off
+	leases  *leases      // nil when they are off
 	failed  chan error   // a listener that broke, a store that is of no more use
 }
 
@@ -75,7 +76,7 @@ func run(src source, cfg *config.Config, p planned, signals <-chan os.Signal) er
 // comes second: opening it takes its clean-stop marker away, and an address
 // that is in use must not cost the next start a quarantine.
 func start(src source, cfg *config.Config, p planned, log *zap.Logger, level zap.AtomicLevel, tracer trace.Tracer) (_ *service, err error) {
-	s := &service{cfg: cfg, log: log, failed: make(chan error, 2)}
+	s := &service{cfg: cfg, log: log, failed: make(chan error, 3)}
 	data, err := listen.Listen(listen.Options{Address: cfg.Listen.Address, SocketMode: os.FileMode(cfg.Listen.SocketMode), TLS: p.certificates, Log: log})
 	if err != nil {
 		return nil, notListening("listen.address", err)
@@ -85,7 +86,11 @@ func start(src source, cfg *config.Config, p planned, log *zap.Logger, level zap
 			_ = data.Close() // takes the file of a unix socket away
 		}
 	}()
-	operator, err := listenAdmin(cfg.Admin.Address)
+	operator, err := listenTCP("admin.address", cfg.Admin.Address)
+	if err != nil {
+		return nil, err
+	}
+	holders, err := listenTCP("leases.address", cfg.Leases.Address)
 	if err != nil {
 		return nil, err
 	}
@@ -99,6 +104,13 @@ func start(src source, cfg *config.Config, p planned, log *zap.Logger, level zap
 	}
 	s.register(registry)
 	s.handler = s.newHandler(p, registry, tracer)
+	if holders != nil {
+		if s.leases, err = s.newLeases(p, registry); err != nil {
+			s.gate.Stop()
+			_ = s.store.Close(!s.store.Recovered()) // nothing was sent
+			return nil, err
+		}
+	}
 	s.reload = newReloader(src, s, p, level, registry)
 	s.data = proxy.NewServer(s.handler, proxy.ServerOptions{
 		HeaderTimeout: cfg.Listen.HeaderTimeout, IdleTimeout: cfg.Listen.IdleTimeout, MaxHeader: int(cfg.Limits.MaxHeader),
@@ -110,6 +122,10 @@ func start(src source, cfg *config.Config, p planned, log *zap.Logger, level zap
 		s.admin = &http.Server{Handler: s.adminHandler(p, registry), ReadHeaderTimeout: 10 * time.Second}
 		s.serve(s.admin, operator, "admin.address")
 		ready = append(ready, zap.Stringer("admin", operator.Addr()))
+	}
+	if s.leases != nil {
+		s.leases.serve(s, p, holders)
+		ready = append(ready, zap.Stringer("leases", holders.Addr()))
 	}
 	if s.store.Recovered() {
 		settle := s.store.settle
@@ -126,14 +142,14 @@ func start(src source, cfg *config.Config, p planned, log *zap.Logger, level zap
 	return s, nil
 }
 
-// listenAdmin opens the admin listener; an empty address is none.
-func listenAdmin(address string) (net.Listener, error) {
+// listenTCP opens a listener beside the data port; an empty address is none.
+func listenTCP(setting, address string) (net.Listener, error) {
 	if address == "" {
 		return nil, nil
 	}
 	l, err := net.Listen("tcp", address)
 	if err != nil {
-		return nil, notListening("admin.address", err)
+		return nil, notListening(setting, err)
 	}
 	return l, nil
 }
@@ -143,7 +159,10 @@ func notListening(setting string, err error) error {
 	if errors.Is(err, syscall.EADDRINUSE) {
 		advice = "; if another fenceproxy listens there, stop it, or choose another address"
 	}
-	return &exitError{exitFailed, fmt.Errorf("%s (or --%s): %w%s", setting, strings.TrimSuffix(setting, ".address"), err, advice)}
+	if flag := strings.TrimSuffix(setting, ".address"); flag != "leases" {
+		setting += " (or --" + flag + ")"
+	}
+	return &exitError{exitFailed, fmt.Errorf("%s: %w%s", setting, err, advice)}
 }
 
 // tell tells systemd how far we are, where it has asked (NOTIFY_SOCKET).
@@ -167,6 +186,7 @@ func (s *service) close() {
 	if s.admin != nil {
 		_ = s.admin.Close()
 	}
+	s.leases.close()
 }
 
 func (s *service) newHandler(p planned, reg prometheus.Registerer, tracer trace.Tracer) *proxy.Handler {
@@ -278,6 +298,7 @@ func (s *service) stop(signals <-chan os.Signal) error {
 		}
 	}()
 	s.gate.Stop()
+	s.leases.stop()
 	s.tell(daemon.SdNotifyStopping)
 	down := make(chan struct{})
 	go func() {

@@ -21,7 +21,7 @@ import (
 const scriptPatience = 30 * time.Second
 
 // ready is what a proxy says of itself when it is ready.
-type ready struct{ Msg, Listen, Admin string }
+type ready struct{ Msg, Listen, Admin, Leases string }
 
 // process is a proxy in the background.
 type process struct {
@@ -34,7 +34,7 @@ type process struct {
 }
 
 // proxy ARG… starts `fenceproxy serve ARG…` and returns when it is ready. $PROXY
-// is then its address, and logged looks at its log.
+// is then its address, $LEASES that of its leases, and logged looks at its log.
 func cmdProxy(ts *testscript.TestScript, neg bool, args []string) {
 	stage := stageOf(ts)
 	usage(ts, neg || len(args) == 0, "proxy ARG… (of serve)")
@@ -61,12 +61,13 @@ func startProxy(ts *testscript.TestScript, cmd *exec.Cmd) {
 	})
 	stage.proxy = p
 	select {
-	case addr, ok := <-p.ready:
+	case at, ok := <-p.ready:
 		if !ok {
 			ts.Fatalf("the proxy ended before it was ready")
 		}
-		ts.Setenv("PROXY", addr.Listen)
-		ts.Setenv("ADMIN", addr.Admin)
+		ts.Setenv("PROXY", at.Listen)
+		ts.Setenv("ADMIN", at.Admin)
+		ts.Setenv("LEASES", at.Leases)
 	case <-time.After(scriptPatience):
 		ts.Fatalf("the proxy is not ready after %v", scriptPatience)
 	}

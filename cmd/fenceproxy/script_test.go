@@ -16,7 +16,7 @@ import (
 
 // The scripts in testdata/script run this very program, main and all, as
 // processes: the test binary is copied under its name. See script_proxy_test.go,
-// script_http_test.go and script_listen_test.go for the commands that they have beside testscript's.
+// script_http_test.go, script_lease_test.go and script_listen_test.go for the commands that they have beside testscript's.
 
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"fenceproxy": main})
@@ -46,6 +46,8 @@ func TestScripts(t *testing.T) {
 			"admin":    cmdAdmin,
 			"answer":   cmdAnswer,
 			"socket":   cmdSocket,
+			"lease":    cmdLease,
+			"leased":   cmdLeased,
 			"truncate": cmdTruncate,
 
 			"activated":   cmdActivated,
@@ -62,6 +64,7 @@ type scriptStage struct {
 	proxy    *process
 	upstream *backend
 	answer   chan string // to the request in the background
+	leased   chan string // the same, to one for a lease
 	notified net.PacketConn
 }
 

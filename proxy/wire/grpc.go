@@ -12,10 +12,12 @@ type grpcStatus int
 const (
 	grpcUnknown            grpcStatus = 2
 	grpcInvalidArgument    grpcStatus = 3
+	grpcNotFound           grpcStatus = 5
 	grpcPermissionDenied   grpcStatus = 7
 	grpcResourceExhausted  grpcStatus = 8
 	grpcFailedPrecondition grpcStatus = 9
 	grpcUnavailable        grpcStatus = 14
+	grpcUnauthenticated    grpcStatus = 16
 )
 
 // IsGRPC reports whether a request is a gRPC call, by its content type.

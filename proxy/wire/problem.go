@@ -36,6 +36,17 @@ const (
 	OutcomeUnknown      Name = "outcome-unknown"
 )
 
+// The problems of the lease API alone.
+const (
+	Unauthorized   Name = "unauthorized"
+	LeaseMalformed Name = "lease-malformed"
+	KeyNotCovered  Name = "key-not-covered"
+	LeaseHeld      Name = "lease-held"
+	LeaseLost      Name = "lease-lost"
+	LeaseFree      Name = "lease-free"
+	TokensUsedUp   Name = "tokens-used-up"
+)
+
 // kind is what every problem of a name has in common.
 type kind struct {
 	status    int
@@ -66,6 +77,14 @@ var kinds = map[Name]kind{
 	ShuttingDown:        {http.StatusServiceUnavailable, true, grpcUnavailable, "The proxy is stopping"},
 	UpstreamUnreachable: {http.StatusBadGateway, true, grpcUnavailable, "The upstream cannot be reached"},
 	OutcomeUnknown:      {http.StatusBadGateway, false, grpcUnknown, "The write may have happened"},
+
+	Unauthorized:   {http.StatusUnauthorized, false, grpcUnauthenticated, "The request does not show that it may ask"},
+	LeaseMalformed: {http.StatusBadRequest, false, grpcInvalidArgument, "The request for a lease is malformed"},
+	KeyNotCovered:  {http.StatusBadRequest, false, grpcInvalidArgument, "No lease can be granted on this key"},
+	LeaseHeld:      {http.StatusConflict, true, grpcFailedPrecondition, "Another holder has the lease"},
+	LeaseLost:      {http.StatusConflict, false, grpcFailedPrecondition, "The lease is not held any more"},
+	LeaseFree:      {http.StatusNotFound, false, grpcNotFound, "Nobody holds the lease"},
+	TokensUsedUp:   {http.StatusConflict, false, grpcFailedPrecondition, "No higher token can be granted"},
 }
 
 // Names returns every problem name. The order is not defined.
@@ -75,6 +94,12 @@ func Names() []Name {
 		names = append(names, n)
 	}
 	return names
+}
+
+// LeaseNames returns the names of the problems that only the lease API has. The
+// order is not defined.
+func LeaseNames() []Name {
+	return []Name{Unauthorized, LeaseMalformed, KeyNotCovered, LeaseHeld, LeaseLost, LeaseFree, TokensUsedUp}
 }
 
 // Problem is an answer of the proxy's own, as application/problem+json
@@ -93,7 +118,8 @@ type Problem struct {
 	Retryable bool      `json:"retryable"`
 	Forwarded Forwarded `json:"forwarded"`
 
-	// RetryAfter is sent as a header with every retryable 503, at least 1 s.
+	// RetryAfter is sent as a header with every 503, at least 1 s, and with
+	// whatever else has one.
 	RetryAfter time.Duration `json:"-"`
 }
 
@@ -117,7 +143,7 @@ func (p *Problem) Write(w http.ResponseWriter) {
 	h := w.Header()
 	h.Set("Content-Type", "application/problem+json")
 	h.Set("Cache-Control", "no-store")
-	if p.Status == http.StatusServiceUnavailable {
+	if p.Status == http.StatusServiceUnavailable || p.RetryAfter > 0 {
 		h.Set("Retry-After", strconv.FormatInt(max(1, int64((p.RetryAfter+time.Second-1)/time.Second)), 10))
 	}
 	body, err := json.Marshal(p)

@@ -23,6 +23,8 @@ func TestKinds(t *testing.T) {
 		Overloaded: {503, true, unavailable}, DrainTimeout: {503, true, unavailable}, StoreUnavailable: {503, true, unavailable}, ShuttingDown: {503, true, unavailable},
 		BodyTooLarge: {413, false, 8}, TokenImplausible: {403, false, denied},
 		UpstreamUnreachable: {502, true, unavailable}, OutcomeUnknown: {502, false, 2},
+		Unauthorized: {401, false, 16}, LeaseMalformed: {400, false, invalid}, KeyNotCovered: {400, false, invalid},
+		LeaseHeld: {409, true, precondition}, LeaseLost: {409, false, precondition}, LeaseFree: {404, false, 5}, TokensUsedUp: {409, false, precondition},
 	}
 	if len(want) != len(kinds) {
 		t.Errorf("%d problems here, %d there", len(want), len(kinds))
@@ -58,7 +60,8 @@ func TestWrite(t *testing.T) {
 	}
 }
 
-// Retry-After is at least a second, and is not sent where it says nothing.
+// Retry-After is at least a second, and is not sent where it says nothing. A
+// lease that is held tells when it would run out.
 func TestRetryAfter(t *testing.T) {
 	for name, want := range map[Name]string{StoreUnavailable: "1", StaleToken: "", UpstreamUnreachable: ""} {
 		w := httptest.NewRecorder()
@@ -66,6 +69,12 @@ func TestRetryAfter(t *testing.T) {
 		if got := w.Header().Get("Retry-After"); got != want {
 			t.Errorf("%s: %q, want %q", name, got, want)
 		}
+	}
+	held, w := NewProblem(LeaseHeld, "x"), httptest.NewRecorder()
+	held.RetryAfter = 1100 * time.Millisecond
+	held.Write(w)
+	if got := w.Header().Get("Retry-After"); got != "2" {
+		t.Errorf("%s: %q", LeaseHeld, got)
 	}
 }
 

@@ -1,0 +1,150 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+
+	"github.com/fenceproxy/fenceproxy/config"
+	"github.com/fenceproxy/fenceproxy/proxy"
+	"github.com/fenceproxy/fenceproxy/proxy/gate"
+	"github.com/fenceproxy/fenceproxy/proxy/lease"
+	"github.com/fenceproxy/fenceproxy/proxy/listen"
+	"github.com/fenceproxy/fenceproxy/tokenstore"
+	"github.com/fenceproxy/fenceproxy/tokenstore/session"
+)
+
+// plannedLeases are the files that leases need.
+type plannedLeases struct {
+	bearer       *lease.Bearer        // nil for none
+	certificates *listen.Certificates // nil for plain HTTP
+}
+
+func planLeases(cfg *config.Config, report *config.Report) (p plannedLeases) {
+	if !cfg.Leases.On() {
+		return p
+	}
+	p.certificates = planTLS(cfg, report, "leases.tls", cfg.Leases.TLS)
+	if cfg.Leases.TokenFile != "" && !report.Has("leases.token_file") {
+		var err error
+		if p.bearer, err = lease.NewBearer(cfg.Leases.TokenFile); err != nil {
+			report.Add(cfg.Errorf("leases.token_file", "%v", err))
+		}
+	}
+	return p
+}
+
+// leases are the issuer and its API.
+type leases struct {
+	issuer *lease.Issuer
+	server *http.Server
+	owners atomic.Pointer[owners] // of the configuration in force
+}
+
+// owners finds the rules that can make a key.
+type owners func(tokenstore.Key) []lease.Owner
+
+// newLeases reads the leases that are in the store.
+func (s *service) newLeases(p planned, reg prometheus.Registerer) (*leases, error) {
+	store, ok := s.store.Store.(tokenstore.Leaser)
+	if !ok {
+		return nil, &exitError{exitUsage, errors.New("leases.address: this kind of store keeps no leases: take another one, or leave leases out")}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), openTimeout)
+	defer cancel()
+	l := &leases{}
+	l.use(s, p)
+	var err error
+	l.issuer, err = lease.New(ctx, lease.Options{
+		Store: store, Clock: session.Boottime, Owners: func(key tokenstore.Key) []lease.Owner { return (*l.owners.Load())(key) },
+		DefaultTTL: s.cfg.Leases.DefaultTTL, MaxTTL: s.cfg.Leases.MaxTTL,
+		MaxWaiting: s.cfg.Limits.MaxWaiting, MaxWaitingPerKey: s.cfg.Limits.MaxWaitingPerKey,
+		Metrics: lease.NewMetrics(reg), Log: s.log,
+	})
+	if err != nil {
+		return nil, notOpened("leases", err)
+	}
+	return l, nil
+}
+
+// use grants by the rules of p from here on. A lease that is held stays held.
+func (l *leases) use(s *service, p planned) {
+	if l == nil {
+		return
+	}
+	find := s.owners(p)
+	l.owners.Store(&find)
+}
+
+func (s *service) owners(p planned) owners {
+	all := make([]lease.Owner, len(p.rules))
+	for i := range p.rules {
+		r := &p.rules[i]
+		all[i] = lease.Owner{Rule: r.Name, Format: r.Format, Epoch: r.Epoch, MaxToken: r.MaxToken, Fence: s.fence(r)}
+	}
+	return func(key tokenstore.Key) (some []lease.Owner) {
+		for _, i := range p.table.Owners(key) {
+			some = append(some, all[i])
+		}
+		return some
+	}
+}
+
+// fence raises a token and drains, and holds nothing behind it.
+func (s *service) fence(r *proxy.Rule) func(context.Context, tokenstore.Key, tokenstore.Token) error {
+	return func(ctx context.Context, key tokenstore.Key, token tokenstore.Token) error {
+		return s.gate.Enter(ctx, gate.Request{
+			Claims:       []gate.Claim{{Key: key, Token: token, Suspect: r.Suspect}},
+			DrainTimeout: r.DrainTimeout, Settle: r.Settle, Since: time.Now(), Read: true,
+		}, new(gate.Ticket))
+	}
+}
+
+// serve begins to grant.
+func (l *leases) serve(s *service, p planned, at net.Listener) {
+	if p.leases.bearer != nil {
+		p.leases.bearer.LogTo(s.log)
+	}
+	if p.leases.certificates != nil {
+		at = p.leases.certificates.Over(at, "leases.tls", s.log)
+	}
+	errorLog, _ := zap.NewStdLogAt(s.log.Named("leases"), zap.DebugLevel) // it knows the level
+	patience := s.cfg.Listen.HeaderTimeout
+	l.server = &http.Server{
+		Handler:           lease.NewHandler(lease.HandlerOptions{Issuer: l.issuer, Bearer: p.leases.bearer, Loopback: s.cfg.Leases.Loopback(), BodyTimeout: patience}),
+		ReadHeaderTimeout: patience, IdleTimeout: s.cfg.Listen.IdleTimeout, MaxHeaderBytes: int(s.cfg.Limits.MaxHeader),
+		ErrorLog: errorLog,
+		// Whoever waits on HTTP/2 and is gone without a word is found out.
+		HTTP2: &http.HTTP2Config{SendPingTimeout: 3 * patience, PingTimeout: patience, WriteByteTimeout: 3 * patience},
+	}
+	s.serve(l.server, at, "leases.address")
+}
+
+// stop grants nothing any more. Leases are renewed and released until the end:
+// their holders' writes may be the ones that are still in flight.
+func (l *leases) stop() {
+	if l != nil {
+		l.issuer.Stop()
+	}
+}
+
+// close ends it all before the store is closed. The leases stay in there.
+func (l *leases) close() {
+	if l == nil {
+		return
+	}
+	if l.server != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), farewell)
+		defer cancel()
+		if l.server.Shutdown(ctx) != nil { // what is being answered still is
+			_ = l.server.Close()
+		}
+	}
+	l.issuer.Close()
+}
