@@ -31,14 +31,13 @@ type HeldError struct {
 }
 
 func (e *HeldError) Error() string {
-	s := "the lease of " + e.Key + " is held by another"
-	if e.Holder != "" {
-		s = fmt.Sprintf("the lease of %s is held by %q", e.Key, e.Holder)
+	switch {
+	case e.Detail != "":
+		return "the lease of " + e.Key + " is held by another: " + e.Detail
+	case e.Holder != "":
+		return fmt.Sprintf("the lease of %s is held by %q", e.Key, e.Holder)
 	}
-	if e.Detail != "" {
-		s += ": " + e.Detail
-	}
-	return s
+	return "the lease of " + e.Key + " is held by another"
 }
 
 // ServerError is an answer of a lease server that is none of the others: what
