@@ -174,7 +174,9 @@ func leaseError(err error) error {
 		return &exitError{exitHeld, err}
 	case errors.As(err, &refused) && refused.Status < 500:
 		return &exitError{exitUsage, err}
-	case errors.As(err, &refused), errors.Is(err, client.ErrUnreachable), errors.Is(err, client.ErrLost):
+	case errors.As(err, &refused), errors.Is(err, client.ErrLost): // lost right behind the grant
+		return &exitError{exitUnreachable, err}
+	case errors.Is(err, client.ErrUnreachable):
 		return &exitError{exitUnreachable, fmt.Errorf("%w; is --server the address of leases.address, and does the proxy run?", err)}
 	}
 	return &exitError{exitUsage, err}

@@ -68,29 +68,19 @@ func usable(l wire.Lease) bool {
 
 // refusal is the error of an answer that grants nothing.
 func refusal(server, key string, resp *http.Response, text []byte) error {
-	var p struct {
-		wire.Problem
-		Holder string `json:"holder"`
-	}
+	var p wire.Problem
 	e := &ServerError{Server: server, Status: resp.StatusCode, RetryAfter: retryAfter(resp.Header)}
 	if isProblem(resp.Header) && json.Unmarshal(text, &p) == nil {
-		e.Name, e.Detail = nameOf(p.Problem), p.Detail
+		e.Name, e.Detail = nameOf(p), p.Detail
 	}
 	switch e.Name {
-	case leaseHeld:
+	case wire.LeaseHeld:
 		return &HeldError{Key: key, Holder: p.Holder, RetryAfter: e.RetryAfter, Detail: e.Detail}
-	case leaseLost, leaseFree:
+	case wire.LeaseLost, wire.LeaseFree:
 		return fmt.Errorf("%w: %s says: %s", ErrLost, server, e.Detail)
 	}
 	return e
 }
-
-// The problems that decide over a lease.
-const (
-	leaseHeld wire.Name = "lease-held"
-	leaseLost wire.Name = "lease-lost"
-	leaseFree wire.Name = "lease-free"
-)
 
 // maybeSent reports whether a server may have got a request that failed: all
 // but those that it was not even connected for.

@@ -6,10 +6,8 @@ package clienttest
 import (
 	"encoding/json"
 	"fmt"
-	"math"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -96,11 +94,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Unlock()
 	switch {
 	case refuse != 0:
-		problem(w, refuse, "store-unavailable", "refused as the test says", "")
+		refuseWith(w, refuse)
 	case s.Bearer != "" && r.Header.Get("Authorization") != "Bearer "+s.Bearer:
-		problem(w, http.StatusUnauthorized, "unauthorized", "send the token of leases.token_file", "")
+		problem(w, wire.Unauthorized, "send the token of leases.token_file")
 	case !ok || err != nil || key == "":
-		problem(w, http.StatusBadRequest, "lease-malformed", fmt.Sprint("no lease request: ", err), "")
+		problem(w, wire.LeaseMalformed, fmt.Sprint("no lease request: ", err))
 	case r.Method == http.MethodPost:
 		s.acquire(w, r, key, ask)
 	default:
@@ -133,8 +131,9 @@ func (s *Server) acquire(w http.ResponseWriter, r *http.Request, key string, ask
 		case <-r.Context().Done():
 			return
 		case <-over.C:
-			w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(time.Duration(h.ExpiresIn).Seconds()))))
-			problem(w, http.StatusConflict, "lease-held", fmt.Sprintf("%q holds it with token %s", h.Holder, h.Token), h.Holder)
+			p := wire.NewProblem(wire.LeaseHeld, fmt.Sprintf("%q holds it with token %s", h.Holder, h.Token))
+			p.Holder, p.RetryAfter = h.Holder, time.Duration(h.ExpiresIn)
+			p.Write(w)
 			return
 		}
 	}
@@ -162,13 +161,13 @@ func (s *Server) change(w http.ResponseWriter, method, key string, ask wire.Leas
 	h := s.leases[key]
 	switch {
 	case method == http.MethodGet && h == nil:
-		problem(w, http.StatusNotFound, "lease-free", "nobody holds it", "")
+		problem(w, wire.LeaseFree, "nobody holds it")
 	case method == http.MethodGet:
 		shown := h.Lease
 		shown.ID = ""
 		answer(w, http.StatusOK, shown)
 	case h == nil || h.ID != ask.ID:
-		problem(w, http.StatusConflict, "lease-lost", "it is not yours any more: stop, and take it again", "")
+		problem(w, wire.LeaseLost, "it is not yours any more: stop, and take it again")
 	case method == http.MethodDelete:
 		s.drop(key, h)
 		w.WriteHeader(http.StatusNoContent)
@@ -186,10 +185,13 @@ func answer(w http.ResponseWriter, status int, l wire.Lease) {
 	_ = json.NewEncoder(w).Encode(l)
 }
 
-func problem(w http.ResponseWriter, status int, name wire.Name, detail, holder string) {
-	w.Header().Set("Content-Type", "application/problem+json")
-	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(map[string]any{
-		"type": name.URN(), "title": string(name), "status": status, "detail": detail, "holder": holder, "forwarded": "no",
-	})
+func problem(w http.ResponseWriter, name wire.Name, detail string) {
+	wire.NewProblem(name, detail).Write(w)
+}
+
+// refuseWith answers with any status.
+func refuseWith(w http.ResponseWriter, status int) {
+	p := wire.NewProblem(wire.StoreUnavailable, "refused as the test says")
+	p.Status = status
+	p.Write(w)
 }
