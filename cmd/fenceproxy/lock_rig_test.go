@@ -72,6 +72,7 @@ func startLock(t *testing.T, url string, args ...string) *locked {
 	t.Cleanup(func() {
 		stuck.Stop()
 		_ = l.cmd.Process.Kill()
+		_ = in.Close() // a command that was left behind and reads ends
 		_ = r.Close()
 		_ = stderr.Close()
 	})
