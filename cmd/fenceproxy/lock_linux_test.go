@@ -49,6 +49,7 @@ func TestLockTerminal(t *testing.T) {
 	s.types(lock+"-- sh -c 'echo re''ady; cat'\n", "ready")
 	s.types("line\n", "line\r\nline")
 	s.types("\x1a", "Stopped")
+	s.types("", "\n$ ") // what is typed before belongs to nobody
 	s.types("fg\n", "fenceproxy lock")
 	s.types("again\n", "again\r\nagain")
 	s.types("\x03", "$ ")
@@ -57,6 +58,7 @@ func TestLockTerminal(t *testing.T) {
 	s.types(lock+"--ttl 300ms -- sh -c 'echo re''ady; cat; echo wro''te on'\n", "ready")
 	s.types("line\n", "line\r\nline")
 	s.types("\x1a", "Stopped")
+	s.types("", "\n$ ") // what is typed before belongs to nobody
 	for server.Held("k").ID != "" {
 		time.Sleep(time.Millisecond)
 	}
