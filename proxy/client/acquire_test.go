@@ -187,3 +187,19 @@ func TestKeysArrive(t *testing.T) {
 		}
 	})
 }
+
+// A redirect is not followed: it would take the bearer token elsewhere.
+func TestNoRedirect(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig()
+		asked := 0
+		r.line.Handler = http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+			asked++
+			http.Redirect(w, q, "http://elsewhere/", http.StatusTemporaryRedirect)
+		})
+		_, err := Acquire(t.Context(), "k", r.options())
+		if refused := (*ServerError)(nil); !errors.As(err, &refused) || refused.Status != http.StatusTemporaryRedirect || asked != 1 {
+			t.Errorf("%v after %d requests", err, asked)
+		}
+	})
+}

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"errors"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -206,4 +207,83 @@ func TestReleaseUnreachable(t *testing.T) {
 			t.Errorf("%v after %v", err, d)
 		}
 	})
+}
+
+// The lease's time is counted from the question, not from its answer.
+func TestCountedFromTheQuestion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig()
+		r.line.slow.Store(int64(5 * time.Second))
+		l := r.acquire(t, r.options())
+		if d := l.Remaining(); d != 25*time.Second {
+			t.Errorf("%v left 5 s after the question, want 25s", d)
+		}
+		if err := l.renew(); err != nil || l.Remaining() != 25*time.Second {
+			t.Errorf("%v, and %v left 5 s after the renewal was sent", err, l.Remaining())
+		}
+		r.line.slow.Store(0)
+		_ = l.Release(t.Context())
+	})
+}
+
+// A renewal that is answered when the lease's time is over does not bring it
+// back: somebody may have seen it as lost.
+func TestRenewedTooLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig()
+		var l *Lease
+		r.line.seen = func(q *http.Request) bool {
+			if q.Method == http.MethodPut {
+				l.mu.Lock()
+				defer l.mu.Unlock()
+				l.until = r.clock() // and nobody has looked yet
+			}
+			return false
+		}
+		l = r.acquire(t, r.options())
+		synctest.Wait() // for the watcher's look at the clock
+		if err := l.renew(); err != nil || !errors.Is(l.Err(), ErrLost) {
+			t.Errorf("%v, and the lease %v", err, l.Err())
+		}
+	})
+}
+
+// The DELETE is sent when no renewal is on its way any more.
+func TestReleaseWaitsForRenewal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig()
+		asked, busy := make(chan bool, 1), false
+		r.line.seen = func(q *http.Request) bool {
+			if q.Method == http.MethodDelete && busy {
+				t.Error("the DELETE overtakes a renewal")
+			}
+			if q.Method != http.MethodPut {
+				return false
+			}
+			busy = true
+			asked <- true
+			time.Sleep(time.Second) // it does not notice that nobody waits
+			busy = false
+			return true
+		}
+		l := r.acquire(t, r.options())
+		<-asked
+		if err := l.Release(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Only a request that no connection was made for is known not to have arrived.
+func TestMaybeSent(t *testing.T) {
+	dial := &unreachableError{"http://a", &net.OpError{Op: "dial", Err: errors.New("refused")}}
+	read := &unreachableError{"http://b", &net.OpError{Op: "read", Err: errors.New("reset")}}
+	for _, row := range []struct {
+		err  error
+		want bool
+	}{{dial, false}, {read, true}, {errors.New("who knows"), true}, {errors.Join(dial, dial), false}, {errors.Join(dial, read), true}} {
+		if got := maybeSent(row.err); got != row.want {
+			t.Errorf("%v: %v", row.err, got)
+		}
+	}
 }
