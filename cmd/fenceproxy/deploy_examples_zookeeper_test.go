@@ -92,15 +92,15 @@ func TestExampleZooKeeper(t *testing.T) {
 	})
 }
 
-// leaseServer is as much of Kubernetes' API as the example uses: Leases that are
+// kubeLeases is as much of Kubernetes' API as the example uses: Leases that are
 // changed only by who names the version that stands.
-type leaseServer struct {
+type kubeLeases struct {
 	mu      sync.Mutex
 	version int
 	leases  map[string]map[string]any
 }
 
-func (s *leaseServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (s *kubeLeases) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var in map[string]any
@@ -130,7 +130,7 @@ func (s *leaseServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func TestExampleKubernetes(t *testing.T) {
-	api := httptest.NewServer(&leaseServer{leases: map[string]map[string]any{}})
+	api := httptest.NewServer(&kubeLeases{leases: map[string]map[string]any{}})
 	defer api.Close()
 	w := exampleWorker{command: []string{buildExample(t, "kubernetes"), api.URL, "default/lock"}}
 	w.story(t)

@@ -35,6 +35,7 @@ var mayImport = []struct {
 	{"proxy/wire", []string{"tokenstore"}, "wire → tokenstore"},
 	{"proxy/upstream", nil, "upstream knows neither gate nor store"},
 	{"proxy/client", []string{"proxy/wire", "tokenstore"}, "client → wire, tokenstore"},
+	{"proxy/client/clienttest", []string{"proxy/wire"}, "clienttest answers in the client's words, and knows no client"},
 	{"proxy/lease", []string{"proxy/gate", "proxy/wire", "tokenstore"}, "lease → gate, wire, tokenstore"},
 	{"proxy/torture", nil, "torture sees the proxy from outside only"},
 	{"proxy/torture/suites", nil, "suites is tests only"},
@@ -69,6 +70,8 @@ var testsMayImport = []struct {
 	{"proxy/torture", []string{"proxy/torture", "proxy/gate", "proxy/upstream"}, "a judge may be tried on the parts"},
 	{"proxy/torture/suites", []string{"proxy/torture"}, "the binary is built and started by its helpers"},
 	{"proxy/torture/shared", []string{"proxy/torture", "tokenstore/etcd/etcdtest", "tokenstore/postgres/postgrestest"}, "the binary and real engines are started by their helpers"},
+	{"proxy/client", []string{"proxy/client/clienttest"}, "a server in memory answers the client"},
+	{"cmd/fenceproxy", []string{"proxy/client/clienttest"}, "it answers fenceproxy lock, and can take a lease away"},
 	{"cmd/...", []string{"proxy/torture"}, "the binary is built and started by its helpers"},
 	{"cmd/fenceproxy", []string{"tokenstore/etcd/etcdtest", "tokenstore/postgres/postgrestest"}, "a store is moved to real engines"},
 }

@@ -21,7 +21,7 @@ const (
 	exitBusy   = 3 // stopped while something was in flight, unsettled or quarantined
 )
 
-// exitError ends the command with a code.
+// exitError ends the command with a code, and without a word where err is nil.
 type exitError struct {
 	code int
 	err  error
@@ -42,11 +42,12 @@ func execute(ctx context.Context, args []string) int {
 	if err == nil {
 		return 0
 	}
-	fmt.Fprintf(os.Stderr, "fenceproxy: %v\n", err)
-	if exit := (*exitError)(nil); errors.As(err, &exit) {
-		return exit.code
+	exit := &exitError{exitUsage, err} // cobra's own errors are all about usage
+	errors.As(err, &exit)
+	if exit.err != nil {
+		fmt.Fprintf(os.Stderr, "fenceproxy: %v\n", err)
 	}
-	return exitUsage // cobra's own errors are all about usage
+	return exit.code
 }
 
 func newRoot() *cobra.Command {
@@ -57,7 +58,7 @@ func newRoot() *cobra.Command {
 		SilenceErrors: true,
 		Version:       version(),
 	}
-	root.AddCommand(newServe(), newCheck(), newExplain(), newDemo(), newStore(), newSchema(), newVersion())
+	root.AddCommand(newServe(), newCheck(), newExplain(), newDemo(), newStore(), newLock(), newSchema(), newVersion())
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return fromEnvironment(cmd.Flags()) }
 	return root

@@ -20,7 +20,7 @@ type leaseAnswer struct {
 
 func (a leaseAnswer) String() string {
 	word := strings.TrimPrefix(a.Type, "urn:fenceproxy:problem:")
-	return strings.Join(strings.Fields(fmt.Sprint(a.status, " ", word, a.Holder, " ", a.Token)), " ")
+	return strings.Join(strings.Fields(fmt.Sprint(a.status, " ", word, " ", a.Holder, " ", a.Token)), " ")
 }
 
 // lease METHOD KEY [BODY] [NAME:VALUE…] asks the lease API, and prints the

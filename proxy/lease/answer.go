@@ -67,7 +67,7 @@ func heldProblem(err *HeldError) *wire.Problem {
 	}
 	p := wire.NewProblem(wire.LeaseHeld, fmt.Sprintf("the lease is held by %q with token %d, and runs out in %v unless it is renewed: try again, or ask with a longer wait",
 		err.Current.Holder, err.Current.Token.Major, max(err.Left.Round(time.Millisecond), time.Millisecond)))
-	p.RetryAfter = max(err.Left, time.Second)
+	p.Holder, p.RetryAfter = err.Current.Holder, max(err.Left, time.Second)
 	return p
 }
 

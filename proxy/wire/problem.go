@@ -115,6 +115,7 @@ type Problem struct {
 	Token     string    `json:"token,omitempty"`   // as the client wrote it
 	Highest   string    `json:"highest,omitempty"` // canonical form
 	Epoch     uint64    `json:"epoch,omitempty"`
+	Holder    string    `json:"holder,omitempty"` // of the lease, where another holds it
 	Retryable bool      `json:"retryable"`
 	Forwarded Forwarded `json:"forwarded"`
 

@@ -1,0 +1,268 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestLeaseExamples runs the clients of deploy/examples/lease against the real
+// binary: each writes, outlives its TTL by renewing, and stops when its token is
+// stale, when it was paused for too long, and when another holds the lease.
+func TestLeaseExamples(t *testing.T) {
+	for _, program := range []string{"sh", "python3", "node"} {
+		t.Run(program, func(t *testing.T) {
+			path, err := exec.LookPath(program)
+			if err != nil {
+				t.Fatalf("%v: this test needs the real one, run make deps", err)
+			}
+			if program == "sh" {
+				if _, err := exec.LookPath("curl"); err != nil {
+					t.Fatalf("%v: the shell's example needs it, run make deps", err)
+				}
+			}
+			file := filepath.Join(moduleRoot(t), "deploy", "examples", "lease", "lease."+map[string]string{"sh": "sh", "python3": "py", "node": "mjs"}[program])
+			t.Parallel()
+			s := newExampleStage(t)
+
+			e := s.start(t, path, file)
+			e.writes(t, "one", "200")
+			first := s.look(t)
+			// Two lives later the lease is still the same.
+			for end := time.Now().Add(2 * exampleTTL); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+				if now := s.look(t); now != first {
+					t.Fatalf("the lease was %s and is %s", first, now)
+				}
+			}
+			e.writes(t, "two", "200")
+			e.ends(t, 0)
+			if now := s.look(t); now != "404" {
+				t.Errorf("the lease was not given back: %s", now)
+			}
+			s.holds(t, "two")
+
+			e = s.start(t, path, file)
+			e.writes(t, "three", "200")
+			if status := s.put(t, "900", "from another"); status != 200 {
+				t.Fatalf("%d", status)
+			}
+			e.writes(t, "stale", "409")
+			e.ends(t, 76)
+			s.holds(t, "from another")
+
+			e = s.start(t, path, file)
+			e.writes(t, "four", "200")
+			e.signal(t, syscall.SIGSTOP)
+			for s.look(t) != "404" {
+				time.Sleep(20 * time.Millisecond)
+			}
+			e.signal(t, syscall.SIGCONT)
+			_, _ = io.WriteString(e.in, "late\n")
+			e.ends(t, 76)
+			s.holds(t, "four")
+
+			s.take(t)
+			s.start(t, path, file, "WAIT=0").ends(t, 75)
+			s.holds(t, "four")
+		})
+	}
+}
+
+const exampleTTL = 3 * time.Second
+
+// exampleStage is a proxy with leases in front of an API with one value.
+type exampleStage struct {
+	proxy, leases string
+
+	mu    sync.Mutex
+	value string
+}
+
+func newExampleStage(t *testing.T) *exampleStage {
+	s := &exampleStage{proxy: freeAddress(t), leases: "http://" + freeAddress(t)}
+	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		b, _ := io.ReadAll(r.Body)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.value = string(b)
+	}))
+	t.Cleanup(api.Close)
+	dir := t.TempDir()
+	config := fmt.Sprintf(`upstream: {url: %q}
+listen: {address: %q}
+admin: {address: ""}
+store: {memory: {}}
+leases: {address: %q}
+rules: [{name: accounts, path: "/accounts/{id}", key: "account:{id}"}]
+`, api.URL, s.proxy, strings.TrimPrefix(s.leases, "http://"))
+	if err := os.WriteFile(filepath.Join(dir, "fenceproxy.yaml"), []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	log, err := os.Create(filepath.Join(dir, "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("fenceproxy", "serve", "--config", "fenceproxy.yaml")
+	cmd.Dir, cmd.Stderr = dir, log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		_ = log.Close()
+		if b, err := os.ReadFile(log.Name()); t.Failed() {
+			t.Logf("the proxy's log: %v\n%s", err, b)
+		}
+	})
+	for end := time.Now().Add(lockPatience); ; time.Sleep(10 * time.Millisecond) {
+		if resp, err := http.Get(s.lease()); err == nil {
+			_ = resp.Body.Close()
+			return s
+		}
+		if time.Now().After(end) {
+			t.Fatal("the proxy does not come up")
+		}
+	}
+}
+
+func (s *exampleStage) lease() string {
+	return s.leases + "/v1/leases/" + url.PathEscape("account:4.2")
+}
+
+// look is the lease's token, or 404.
+func (s *exampleStage) look(t *testing.T) string {
+	resp, err := http.Get(s.lease())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	var l struct{ Token string }
+	if err := json.NewDecoder(resp.Body).Decode(&l); err != nil || resp.StatusCode != http.StatusOK {
+		return fmt.Sprint(resp.StatusCode)
+	}
+	return "token " + l.Token
+}
+
+// take takes the lease for another.
+func (s *exampleStage) take(t *testing.T) {
+	resp, err := http.Post(s.lease(), "application/json", strings.NewReader(`{"ttl":"1m"}`))
+	if err != nil || resp.StatusCode != http.StatusCreated {
+		t.Fatalf("%v %v", resp, err)
+	}
+	_ = resp.Body.Close()
+}
+
+// put writes with any token.
+func (s *exampleStage) put(t *testing.T, token, text string) int {
+	req, err := http.NewRequest(http.MethodPut, "http://"+s.proxy+"/accounts/4.2", strings.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("X-Fencing-Token", token)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	return resp.StatusCode
+}
+
+// holds compares what the API has in the end.
+func (s *exampleStage) holds(t *testing.T, want string) {
+	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.value != want {
+		t.Errorf("the API holds %q, want %q", s.value, want)
+	}
+}
+
+// leaseExample is a client that runs, in a process group of its own.
+type leaseExample struct {
+	cmd    *exec.Cmd
+	in     io.WriteCloser
+	out    *bufio.Reader
+	stderr *os.File
+}
+
+func (s *exampleStage) start(t *testing.T, program, file string, env ...string) *leaseExample {
+	t.Helper()
+	e := &leaseExample{cmd: exec.Command(program, file, "account:4.2", "http://"+s.proxy+"/accounts/4.2")}
+	e.cmd.Env = append(os.Environ(), "FENCEPROXY_SERVER="+s.leases, fmt.Sprint("TTL=", exampleTTL.Seconds()))
+	e.cmd.Env = append(e.cmd.Env, env...)
+	e.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	stderr, err := os.Create(filepath.Join(t.TempDir(), "stderr"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.stderr, e.cmd.Stderr = stderr, stderr
+	out, err := e.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.out = bufio.NewReader(out)
+	if e.in, err = e.cmd.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	pid := e.cmd.Process.Pid
+	stuck := time.AfterFunc(lockPatience, func() { _ = syscall.Kill(-pid, syscall.SIGKILL) })
+	t.Cleanup(func() {
+		if stuck.Stop() {
+			_ = syscall.Kill(-pid, syscall.SIGKILL) // what it has left behind
+		}
+		_ = stderr.Close()
+	})
+	return e
+}
+
+// writes sends a line and compares the status that is printed.
+func (e *leaseExample) writes(t *testing.T, line, status string) {
+	t.Helper()
+	_, _ = io.WriteString(e.in, line+"\n")
+	got, err := e.out.ReadString('\n')
+	if err != nil || got != status+"\n" {
+		t.Fatalf("%s: printed %q, want %s: %v\n%s", line, got, status, err, e.said())
+	}
+}
+
+func (e *leaseExample) ends(t *testing.T, code int) {
+	t.Helper()
+	if code == 0 {
+		_ = e.in.Close()
+	}
+	err := e.cmd.Wait()
+	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) || e.cmd.ProcessState.ExitCode() != code {
+		t.Errorf("%v, want exit code %d\n%s", err, code, e.said())
+	}
+	if text := e.said(); code == 0 && text != "" {
+		t.Errorf("standard error: %s", text)
+	}
+}
+
+func (e *leaseExample) signal(t *testing.T, s syscall.Signal) {
+	if err := syscall.Kill(-e.cmd.Process.Pid, s); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (e *leaseExample) said() string {
+	b, _ := os.ReadFile(e.stderr.Name())
+	return string(b)
+}

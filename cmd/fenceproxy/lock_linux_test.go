@@ -1,0 +1,149 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Who kills fenceproxy lock kills the command: nobody would renew its lease.
+func TestLockKilled(t *testing.T) {
+	_, url := leaseServer(t)
+	l := startLock(t, url, "k", "--", "sh", "-c", "echo go; read x")
+	l.line()
+	if err := l.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if got := l.rest(); got != "" { // the end of the last one that could print
+		t.Error(got)
+	}
+	l.exits(-1)
+}
+
+// In a shell on a terminal the command is a job like any other: it reads what is
+// typed, Ctrl-C ends it, Ctrl-Z stops it and us, and fg goes on with both, but
+// not once the lease has run out.
+func TestLockTerminal(t *testing.T) {
+	binary, err := exec.LookPath("fenceproxy") // TestMain puts it there
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, url := leaseServer(t)
+	s := newShell(t, "FENCEPROXY_SERVER="+url)
+	lock := binary + " lock k --grace 0s "
+
+	s.types(lock+"-- sh -c 'read x; echo got-$x'\n", "")
+	for server.Held("k").ID == "" {
+		time.Sleep(time.Millisecond)
+	}
+	s.types("hello\n", "got-hello")
+	s.types("echo code-$?\n", "code-0")
+
+	s.types(lock+"-- sh -c 'echo re''ady; cat'\n", "ready")
+	s.types("line\n", "line\r\nline")
+	s.types("\x1a", "Stopped")
+	s.types("", "\n$ ") // what is typed before belongs to nobody
+	s.types("fg\n", "fenceproxy lock")
+	s.types("again\n", "again\r\nagain")
+	s.types("\x03", "$ ")
+	s.types("echo code-$?\n", "code-130")
+
+	s.types(lock+"--ttl 300ms -- sh -c 'echo re''ady; cat; echo wro''te on'\n", "ready")
+	s.types("line\n", "line\r\nline")
+	s.types("\x1a", "Stopped")
+	s.types("", "\n$ ") // what is typed before belongs to nobody
+	for server.Held("k").ID != "" {
+		time.Sleep(time.Millisecond)
+	}
+	s.types("fg\n", "the lease is lost")
+	s.types("echo code-$?\n", "code-76")
+	if strings.Contains(s.all, "wrote on") {
+		t.Errorf("the command went on without its lease:\n%s", s.all)
+	}
+}
+
+// shell is an interactive bash on a terminal of its own.
+type shell struct {
+	t         *testing.T
+	tty       *os.File
+	all, seen string // seen is what no type has waited for yet
+}
+
+func newShell(t *testing.T, env ...string) *shell {
+	t.Helper()
+	bash, err := exec.LookPath("bash")
+	if err != nil {
+		t.Fatalf("%v: this test needs a shell with jobs", err)
+	}
+	tty, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	control(t, tty, func(fd int) error {
+		n, err = unix.IoctlGetInt(fd, unix.TIOCGPTN)
+		return errors.Join(err, unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0))
+	})
+	other, err := os.OpenFile(fmt.Sprint("/dev/pts/", n), os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	cmd := exec.Command(bash, "--norc", "-i")
+	cmd.Env = append(append(os.Environ(), "PS1=$ ", "TERM=dumb", "GORACE=atexit_sleep_ms=10"), env...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = other, other, other
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	s := &shell{t: t, tty: tty}
+	t.Cleanup(func() {
+		_ = tty.Close() // hangs up
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	s.types("", "$ ")
+	return s
+}
+
+// control calls do with the descriptor, which Fd would make a blocking one.
+func control(t *testing.T, f *os.File, do func(fd int) error) {
+	t.Helper()
+	conn, err := f.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(conn.Control(func(fd uintptr) { err = do(int(fd)) }), err); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// types types, and waits for what is then to be seen.
+func (s *shell) types(text, want string) {
+	s.t.Helper()
+	if _, err := s.tty.WriteString(text); err != nil {
+		s.t.Fatal(err)
+	}
+	_ = s.tty.SetReadDeadline(time.Now().Add(lockPatience))
+	for b := make([]byte, 4096); ; {
+		if _, rest, ok := strings.Cut(s.seen, want); ok {
+			if want != "" {
+				s.seen = rest
+			}
+			return
+		}
+		n, err := s.tty.Read(b)
+		if err != nil {
+			s.t.Fatalf("typed %q and did not see %q: %v\n%s", text, want, err, s.all)
+		}
+		s.seen += string(b[:n])
+		s.all += string(b[:n])
+	}
+}
