@@ -109,7 +109,7 @@ func (g *Gate) raise(ctx context.Context, t *Ticket, marks []tokenstore.Mark, ow
 	t.queue.waited.Raised = true
 	t.release()
 	t.grant = grant
-	if t.looks {
+	if t.looks || t.marksOnly {
 		return nil // it waits for nothing but the record
 	}
 	return g.drainElsewhere(ctx, t)

@@ -35,6 +35,9 @@ type shard struct {
 	// may be behind.
 	idle *simplelru.LRU[tokenstore.Key, mark]
 
+	// vouched are the keys whose quarantine an operator has ended (Gate.Settle).
+	vouched map[tokenstore.Key]bool
+
 	// resting are the entries that were given back last, a ring. They stay in
 	// active although nobody holds them, since most will be asked for again:
 	// moving each to idle and back costs more than the whole decision.
