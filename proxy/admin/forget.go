@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -46,7 +47,7 @@ func (a *api) forgetMany(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	c.line.Asked = body
-	if !c.because(body.Reason) {
+	if !body.DryRun && !c.because(body.Reason) {
 		return
 	}
 	lister, ok := a.Store.(tokenstore.Lister)
@@ -117,6 +118,8 @@ func (m *many) run(ctx context.Context, lister tokenstore.Lister, prefix string)
 		}
 		wg.Wait()
 		if after = next; m.err != nil || next == "" {
+			slices.Sort(m.report.Sample)
+			slices.SortFunc(m.report.KeptKeys, func(a, b wire.KeptKey) int { return strings.Compare(a.Key, b.Key) })
 			return m.err
 		}
 	}

@@ -98,8 +98,8 @@ type ForgetReport struct {
 	DryRun    bool      `json:"dry_run,omitempty"`
 	Forgotten int       `json:"forgotten"`
 	Kept      int       `json:"kept"`                // in use
-	KeptKeys  []KeptKey `json:"kept_keys,omitempty"` // the first of them
-	Sample    []string  `json:"sample,omitempty"`    // the first keys that were forgotten
+	KeptKeys  []KeptKey `json:"kept_keys,omitempty"` // some of them
+	Sample    []string  `json:"sample,omitempty"`    // some of those that were forgotten
 }
 
 // KeptKey is a key that was not forgotten, and why.
