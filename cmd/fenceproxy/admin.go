@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
 
 	"github.com/fenceproxy/fenceproxy/config"
 	"github.com/fenceproxy/fenceproxy/proxy/admin"
@@ -69,7 +70,8 @@ func openAudit(path string) (*admin.Audit, error) {
 // newAdmin makes the admin server.
 func (s *service) newAdmin(p planned, gatherer prometheus.Gatherer) *http.Server {
 	// No time limit for answers: an export may be long, and a raise waits.
-	return &http.Server{Handler: s.adminHandler(p, gatherer), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute}
+	log, _ := zap.NewStdLogAt(s.log, zap.DebugLevel) // fails for a level that is none
+	return &http.Server{Handler: s.adminHandler(p, gatherer), ErrorLog: log, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute}
 }
 
 func (s *service) adminHandler(p planned, gatherer prometheus.Gatherer) http.Handler {

@@ -109,7 +109,9 @@ func (s *state) busy() string {
 	switch n := s.current + s.older + s.unordered; {
 	case s.leaving:
 		return "it is being forgotten already"
-	case n > 0:
+	case n == 1:
+		return "a write is in flight or unsettled"
+	case n > 1:
 		return fmt.Sprintf("%d writes are in flight or unsettled", n)
 	case s.raising:
 		return "a raise of its token is on its way"
