@@ -129,6 +129,7 @@ func (g *Gate) Forget(ctx context.Context, key tokenstore.Key, only func(tokenst
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		e.leaving = false
+		e.era++
 		if known {
 			e.forget()
 		} else if err != nil && errors.Is(err, tokenstore.ErrUnavailable) {

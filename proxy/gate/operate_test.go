@@ -166,6 +166,33 @@ func TestForgetHoldsWrites(t *testing.T) {
 	}
 }
 
+// A record that was read before its key was forgotten, by a write that came
+// before, is not believed afterwards: a crash would find no record of it.
+func TestForgetWhileLoaded(t *testing.T) {
+	inTime(t, func(r *rig) {
+		r.start("w7", 7).mustBeSent().answer()
+		r.gate.Stop()
+		r.boot()
+		r.disk.hold(&r.disk.holdLoad)
+		again := r.start("w7 again", 7).mustWait() // has read the record
+		r.disk.mu.Lock()
+		held := r.disk.holdLoad
+		r.disk.holdLoad = nil
+		r.disk.mu.Unlock()
+		r.mustForget("k")
+		close(held)
+		synctest.Wait()
+		again.mustBeSent()
+		if r.disk.record("k").Highest != tok(7) {
+			t.Errorf("sent without a record: %+v", r.disk.record("k"))
+		}
+		r.landAnew("k")
+		again.land()
+		r.crash()
+		r.start("w3", 3).mustBeStale(false)
+	})
+}
+
 // After an unknown result nothing is believed of the key: its record is read
 // again.
 func TestForgetUnknown(t *testing.T) {

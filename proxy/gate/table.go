@@ -56,6 +56,7 @@ type entry struct {
 	refs  int    // claims that point here; taken and given back under the lock
 	rests bool   // stands in shard.resting
 	dirty bool   // idle has no copy, or an older one
+	era   uint64 // counts how often the key was forgotten; taken with each look into the store
 	doubt bool   // a raise with clear may still reach the disk, or not: see entry.retires
 	next  *entry // in shard.free
 

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
+	"time"
 )
 
 // Options say who is let in.
@@ -65,7 +66,7 @@ func (g *Guard) host(w http.ResponseWriter, r *http.Request) bool {
 	if g.Trusts(r) {
 		return true
 	}
-	g.o.Refuse(w, http.StatusForbidden, "the Host header must be localhost, a loopback address, or one of the configured hosts")
+	g.refuse(w, r, http.StatusForbidden, "the Host header must be localhost, a loopback address, or one of the configured hosts")
 	return false
 }
 
@@ -79,7 +80,7 @@ func (g *Guard) token(w http.ResponseWriter, r *http.Request) bool {
 		return true
 	}
 	w.Header().Set("WWW-Authenticate", "Bearer")
-	g.o.Refuse(w, http.StatusUnauthorized, "this listener asks for a token: send Authorization: Bearer with it")
+	g.refuse(w, r, http.StatusUnauthorized, "this listener asks for a token: send Authorization: Bearer with it")
 	return false
 }
 
@@ -91,7 +92,7 @@ func (g *Guard) change(w http.ResponseWriter, r *http.Request) bool {
 		return true
 	}
 	if len(r.Header.Values("Origin")) > 0 {
-		g.o.Refuse(w, http.StatusForbidden, "changes with an Origin header, as browsers send it, are refused")
+		g.refuse(w, r, http.StatusForbidden, "changes with an Origin header, as browsers send it, are refused")
 		return false
 	}
 	if types := r.Header.Values("Content-Type"); len(types) == 1 {
@@ -103,8 +104,18 @@ func (g *Guard) change(w http.ResponseWriter, r *http.Request) bool {
 			}
 		}
 	}
-	g.o.Refuse(w, http.StatusUnsupportedMediaType, fmt.Sprintf("changes need Content-Type: %s", strings.Join(g.o.BodyTypes, " or ")))
+	g.refuse(w, r, http.StatusUnsupportedMediaType, fmt.Sprintf("changes need Content-Type: %s", strings.Join(g.o.BodyTypes, " or ")))
 	return false
+}
+
+// refuse answers, and does not read the body: net/http would wait for some of it
+// before it sends the answer.
+func (g *Guard) refuse(w http.ResponseWriter, r *http.Request, status int, detail string) {
+	if r.ContentLength != 0 {
+		w.Header().Set("Connection", "close")
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now())
+	}
+	g.o.Refuse(w, status, detail)
 }
 
 func hostOf(hostport string) string {
