@@ -3,7 +3,9 @@ package main
 import (
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -82,9 +84,19 @@ func (s *service) adminHandler(p planned, gatherer prometheus.Gatherer) http.Han
 	}
 	return admin.NewHandler(admin.Options{
 		Gate: s.gate, Store: s.store.Store, Metrics: gatherer, Ready: s.ready,
-		Rules: rules, Owners: p.table.Owners, Audit: s.audit, Token: p.operator.token, Hosts: s.cfg.Admin.Hosts,
+		Rules: rules, Owners: p.table.Owners, Audit: s.audit, Token: p.operator.token, Hosts: adminHosts(s.cfg.Admin),
 		Header: func() dump.Header {
 			return dump.Header{Settle: s.store.settle, Rules: p.fingerprints, Epochs: p.epochs}
 		},
 	})
+}
+
+// adminHosts are the names by which the admin listener may be called: those of
+// the configuration, and that of its address where it is one.
+func adminHosts(a config.Admin) []string {
+	host, _, err := net.SplitHostPort(a.Address)
+	if ip, perr := netip.ParseAddr(host); err != nil || host == "" || perr == nil && ip.IsUnspecified() {
+		return a.Hosts
+	}
+	return append(slices.Clone(a.Hosts), host)
 }
