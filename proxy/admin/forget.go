@@ -36,7 +36,8 @@ func (a *api) forget(w http.ResponseWriter, r *http.Request) {
 
 const (
 	atOnce    = 64  // keys that are forgotten at once, so that they share a sync
-	maxSample = 100 // keys that a report names
+	maxSample = 20  // keys that a report names of those that were forgotten
+	maxKept   = 100 // and of those that were not, with why
 )
 
 // forgetMany forgets the keys of a prefix, of an age, or both.
@@ -158,7 +159,7 @@ func (m *many) one(ctx context.Context, l tokenstore.Listed) {
 	switch {
 	case errors.As(err, &used):
 		m.report.Kept++
-		if len(m.report.KeptKeys) < maxSample {
+		if len(m.report.KeptKeys) < maxKept {
 			m.report.KeptKeys = append(m.report.KeptKeys, wire.KeptKey{Key: string(l.Key), Why: used.Why})
 		}
 		return
