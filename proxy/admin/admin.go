@@ -12,6 +12,7 @@ import (
 	"github.com/go-chi/chi/v5"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"go.uber.org/zap"
 
 	"github.com/fenceproxy/fenceproxy/proxy/gate"
 	"github.com/fenceproxy/fenceproxy/proxy/guard"
@@ -31,8 +32,10 @@ type Options struct {
 	// that can make a key.
 	Rules  []Rule
 	Owners func(key tokenstore.Key) []int
-	// Audit takes the lines about changes.
+	// Audit takes the lines about changes; Log is told of those about their end
+	// that cannot be written. A nil Log drops them.
 	Audit *Audit
+	Log   *zap.Logger
 	// Token, where it is not nil, has to be known by every caller but those that
 	// ask for health. Hosts are names that a Host header may carry.
 	Token *guard.Token
@@ -58,6 +61,9 @@ const storeTimeout = 5 * time.Second
 // NewHandler returns the admin API. It is safe for concurrent use.
 func NewHandler(o Options) http.Handler {
 	a := &api{Options: o}
+	if a.Log == nil {
+		a.Log = zap.NewNop()
+	}
 	a.guard = guard.New(guard.Options{Token: o.Token, Hosts: o.Hosts, Refuse: refuse, BodyTypes: []string{"application/json"}})
 	imports := guard.New(guard.Options{Token: o.Token, Hosts: o.Hosts, Refuse: refuse, BodyTypes: []string{"application/x-ndjson", "application/json"}})
 	r := chi.NewRouter()

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/fenceproxy/fenceproxy/proxy/guard"
 )
 
@@ -116,6 +118,14 @@ func (a *Audit) Write(l AuditLine) error {
 	}
 	_, err = a.out.Write(append(b, '\n'))
 	return err
+}
+
+// ended writes the last line of a change. That it began was told, where anything
+// was changed; the log has the rest.
+func (a *api) ended(l AuditLine) {
+	if err := a.Audit.Write(l); err != nil {
+		a.Log.Error("the audit line about the end of a change cannot be written", zap.Error(err), zap.Any("line", l))
+	}
 }
 
 // current reports whether the file is still the one of that name.

@@ -72,7 +72,7 @@ func (c *change) accept(refusal *wire.Refusal) bool {
 		return true
 	}
 	c.line.Result, c.line.Detail = resultRefused, refusal.Detail
-	_ = c.api.Audit.Write(c.line) // nothing was changed that could go untold
+	c.api.ended(c.line)
 	if refusal.Key == "" {
 		refusal.Key = c.line.Key
 	}
@@ -119,7 +119,7 @@ func (c *change) end(err error, report any) {
 			c.line.After = after
 		}
 	}
-	_ = c.api.Audit.Write(c.line) // that it began was told
+	c.api.ended(c.line)
 	if refusal == nil {
 		answer(c.w, report)
 		return

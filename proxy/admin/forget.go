@@ -178,7 +178,7 @@ func (m *many) one(ctx context.Context, l tokenstore.Listed) {
 	if err != nil {
 		line.Result, line.After, line.Detail = resultFailed, nil, err.Error()
 	}
-	_ = a.Audit.Write(line) // that all of them began was told
+	a.ended(line)
 }
 
 // dryRun says what would refuse a key, as far as it is known here.
