@@ -35,7 +35,7 @@ func (v *validator) leases() {
 	if l.DefaultTTL > l.MaxTTL && !v.bad["leases.max_ttl"] {
 		v.fail("leases.default_ttl", l.DefaultTTL.String()+" is above max_ttl", "at most "+l.MaxTTL.String())
 	}
-	v.filesOfTLS("leases.tls", l.TLS)
+	v.serverTLS("leases.tls", l.TLS)
 	if !l.On() {
 		for _, name := range []string{"token_file", "tls"} {
 			if v.cfg.given("leases."+name) && (l.TokenFile != "" || l.TLS != ListenTLS{}) {

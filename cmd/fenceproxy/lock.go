@@ -124,7 +124,7 @@ func lock(stderr io.Writer, key string, command []string, f lockFlags) error {
 		release(lease, say)
 		return cannotRun(err)
 	}
-	g := guard{command: c, lease: lease, signals: signals, grace: f.grace, say: say}
+	g := keeper{command: c, lease: lease, signals: signals, grace: f.grace, say: say}
 	code := g.wait()
 	if lost := release(lease, say); lost != nil {
 		return &exitError{exitLost, lost}

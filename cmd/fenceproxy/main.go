@@ -58,7 +58,7 @@ func newRoot() *cobra.Command {
 		SilenceErrors: true,
 		Version:       version(),
 	}
-	root.AddCommand(newServe(), newCheck(), newExplain(), newDemo(), newStore(), newLock(), newSchema(), newVersion())
+	root.AddCommand(newServe(), newCheck(), newExplain(), newDemo(), newKeys(), newStore(), newLock(), newSchema(), newVersion())
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return fromEnvironment(cmd.Flags()) }
 	return root

@@ -35,6 +35,7 @@ type planned struct {
 	epochs       map[string]uint64
 	etcd         etcd.Options // of a configuration with store.etcd
 	leases       plannedLeases
+	operator     operator
 }
 
 // plan provisions a configuration as far as check does, and adds what is
@@ -58,6 +59,7 @@ func plan(cfg *config.Config, report *config.Report) planned {
 	p.etcd = planEtcd(cfg, report)
 	p.certificates = planTLS(cfg, report, "listen.tls", cfg.Listen.TLS)
 	p.leases = planLeases(cfg, report)
+	p.operator = planAdmin(cfg, report)
 	return p
 }
 

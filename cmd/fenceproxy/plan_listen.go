@@ -8,7 +8,8 @@ import (
 	"github.com/fenceproxy/fenceproxy/proxy/listen"
 )
 
-// planTLS reads the certificates of a listener; nil for plain HTTP.
+// planTLS reads the certificates of a listener, whose setting is named; nil for
+// plain HTTP.
 func planTLS(cfg *config.Config, report *config.Report, setting string, t config.ListenTLS) *listen.Certificates {
 	if !t.On() || report.Has(setting) {
 		return nil

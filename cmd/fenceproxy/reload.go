@@ -38,6 +38,8 @@ type reloader struct {
 	level zap.AtomicLevel
 	state prometheus.Gauge
 
+	figures prometheus.Gatherer
+
 	// The reloading goroutine's, and others' when that has ended.
 	cfg     *config.Config // in force
 	planned planned        // of cfg
@@ -48,8 +50,8 @@ type reloader struct {
 	done    sync.WaitGroup
 }
 
-func newReloader(src source, s *service, p planned, level zap.AtomicLevel, reg prometheus.Registerer) *reloader {
-	r := &reloader{source: src, s: s, level: level, cfg: s.cfg, planned: p,
+func newReloader(src source, s *service, p planned, level zap.AtomicLevel, reg *prometheus.Registry) *reloader {
+	r := &reloader{source: src, s: s, figures: reg, level: level, cfg: s.cfg, planned: p,
 		state: prometheus.NewGauge(prometheus.GaugeOpts{Name: "fenceproxy_config_reload_success",
 			Help: "1 when the configuration file, as it was when last looked at, is in force; 0 when it was refused and the one of before is."})}
 	r.state.Set(1)
@@ -150,6 +152,7 @@ func (r *reloader) put(cfg *config.Config, p planned) (changed []string, err err
 	r.level.SetLevel(logLevel(cfg.Log))
 	r.s.handler.Switch(r.s.rulebook(cfg, p))
 	r.s.leases.use(r.s, p)
+	r.s.operate(p, r.figures)
 	r.cfg, r.planned = cfg, p
 	return changed, nil
 }

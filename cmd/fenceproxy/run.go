@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -25,21 +26,22 @@ import (
 	"github.com/fenceproxy/fenceproxy/proxy/gate"
 	"github.com/fenceproxy/fenceproxy/proxy/listen"
 	"github.com/fenceproxy/fenceproxy/proxy/route"
-	"github.com/fenceproxy/fenceproxy/tokenstore"
 )
 
 // service is a running proxy.
 type service struct {
-	cfg     *config.Config // as it was started; a reload's is in reloader
-	log     *zap.Logger
-	reload  *reloader
-	store   openStore
-	gate    *gate.Gate
-	handler *proxy.Handler // of data
-	data    *http.Server
-	admin   *http.Server // nil when it is off
-	leases  *leases      // nil when they are off
-	failed  chan error   // a listener that broke, a store that is of no more use
+	cfg      *config.Config // as it was started; a reload's is in reloader
+	log      *zap.Logger
+	reload   *reloader
+	store    openStore
+	gate     *gate.Gate
+	handler  *proxy.Handler // of data
+	data     *http.Server
+	admin    *http.Server                 // nil when it is off
+	operator atomic.Pointer[http.Handler] // of admin, for the rules in force
+	leases   *leases                      // nil when they are off
+	audit    *admin.Audit
+	failed   chan error // a listener that broke, a store that is of no more use
 }
 
 // run serves until a signal comes, the store fails, or a listener breaks.
@@ -86,13 +88,16 @@ func start(src source, cfg *config.Config, p planned, log *zap.Logger, level zap
 			_ = data.Close() // takes the file of a unix socket away
 		}
 	}()
-	operator, err := listenTCP("admin.address", cfg.Admin.Address)
+	operator, err := s.listenAdmin(p.operator)
 	if err != nil {
 		return nil, err
 	}
 	holders, err := listenTCP("leases.address", cfg.Leases.Address)
 	if err != nil {
 		return nil, err
+	}
+	if s.audit, err = openAudit(cfg.Audit); err != nil {
+		return nil, &exitError{exitFailed, fmt.Errorf("audit: %w", err)}
 	}
 	registry := newRegistry()
 	if s.store, err = open(context.Background(), cfg, p, newStoreFigures(registry), log); err != nil {
@@ -119,7 +124,7 @@ func start(src source, cfg *config.Config, p planned, log *zap.Logger, level zap
 	ready := []zap.Field{zap.String("version", version()), zap.Stringer("listen", data.Addr()), zap.String("upstream", cfg.Upstream.URL),
 		zap.Int("rules", len(p.rules)), zap.Bool("quarantine", s.store.Recovered())}
 	if operator != nil {
-		s.admin = &http.Server{Handler: s.adminHandler(p, registry), ReadHeaderTimeout: 10 * time.Second}
+		s.admin = s.newAdmin(p, registry)
 		s.serve(s.admin, operator, "admin.address")
 		ready = append(ready, zap.Stringer("admin", operator.Addr()))
 	}
@@ -210,21 +215,6 @@ func rulebook(cfg *config.Config, p planned) proxy.Rulebook {
 		ForwardUnmatched: cfg.UnmatchedWrites == config.Forward, ResponseTimeout: cfg.Upstream.ResponseTimeout, Settle: cfg.Upstream.Settle,
 		MaxBodyBuffer: int64(cfg.Limits.MaxBodyBuffer), MaxBuffered: int64(cfg.Limits.MaxBuffered), AccessLog: cfg.Log.Access,
 	}
-}
-
-func (s *service) adminHandler(p planned, gatherer prometheus.Gatherer) http.Handler {
-	return admin.NewHandler(admin.Options{Gate: s.gate, Store: s.store, Metrics: gatherer, Ready: s.ready, Notice: s.reload.notice, Formats: formatsOf(p)})
-}
-
-// formatsOf are the formats of the fenced rules by their names.
-func formatsOf(p planned) map[string]tokenstore.Format {
-	formats := map[string]tokenstore.Format{}
-	for i := range p.rules {
-		if p.rules[i].Fenced {
-			formats[p.rules[i].Name] = p.rules[i].Format
-		}
-	}
-	return formats
 }
 
 // newRegistry has the figures of Go itself.

@@ -34,7 +34,8 @@ type process struct {
 }
 
 // proxy ARG… starts `fenceproxy serve ARG…` and returns when it is ready. $PROXY
-// is then its address, $LEASES that of its leases, and logged looks at its log.
+// is then its address, $LEASES that of its leases, $ADMIN that of its admin
+// listener, and logged looks at its log.
 func cmdProxy(ts *testscript.TestScript, neg bool, args []string) {
 	stage := stageOf(ts)
 	usage(ts, neg || len(args) == 0, "proxy ARG… (of serve)")

@@ -34,11 +34,11 @@ func inTime(c storeCall, do func(ctx context.Context) error) error {
 }
 
 // eachPage calls do with all records, in the order of the keys.
-func eachPage(c storeCall, b session.Movable, do func(page []session.Listed) error) error {
-	for after, more := "", true; more; {
-		var page []session.Listed
+func eachPage(c storeCall, b session.Movable, do func(page []tokenstore.Listed) error) error {
+	for after, more := tokenstore.Key(""), true; more; {
+		var page []tokenstore.Listed
 		err := inTime(c, func(ctx context.Context) (err error) {
-			page, after, err = b.Keys(ctx, "", after, maxPart)
+			page, after, err = b.List(ctx, "", after, maxPart)
 			return err
 		})
 		if err != nil {
@@ -56,7 +56,7 @@ func eachPage(c storeCall, b session.Movable, do func(page []session.Listed) err
 func verifyShared(c storeCall, e engine) error {
 	return withShared(c, e, func(b session.Movable) error {
 		keys, damaged := 0, 0
-		err := eachPage(c, b, func(page []session.Listed) error {
+		err := eachPage(c, b, func(page []tokenstore.Listed) error {
 			for _, l := range page {
 				keys++
 				if l.Damaged != nil {
@@ -91,12 +91,12 @@ func exportShared(c storeCall, e engine) error {
 		if err := w.Begin(h); err != nil {
 			return err
 		}
-		err = eachPage(c, b, func(page []session.Listed) error {
+		err = eachPage(c, b, func(page []tokenstore.Listed) error {
 			for _, l := range page {
 				if l.Damaged != nil {
 					return l.Damaged
 				}
-				if err := w.Add(l.Record); err != nil {
+				if err := w.Add(dump.Record{Key: l.Key, Record: l.Record}); err != nil {
 					return err
 				}
 			}

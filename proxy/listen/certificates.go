@@ -39,7 +39,7 @@ const lookAgain = time.Second
 // has it) could be missed by. New ones that cannot be used leave the old ones.
 type Certificates struct {
 	files   Files
-	setting string
+	setting string // their place in the configuration, for the log
 	log     *zap.Logger
 
 	mu      sync.Mutex // guards what follows
@@ -72,8 +72,8 @@ func (c *Certificates) Expired(now time.Time) (since time.Time, ok bool) {
 	return c.expires, now.After(c.expires)
 }
 
-// Over lets nothing but TLS through to l, and tells log of every reading; setting
-// is where the configuration has the files.
+// Over lets nothing but TLS through to l, and tells log of every reading of the
+// files of setting. It is called once.
 func (c *Certificates) Over(l net.Listener, setting string, log *zap.Logger) net.Listener {
 	c.setting, c.log = setting, log
 	return tls.NewListener(l, &tls.Config{

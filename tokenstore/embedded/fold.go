@@ -71,7 +71,7 @@ func (s *Store) removeFolded(folded uint64) {
 // say the same or more, and it is the logs that say which keys are new.
 func (s *Store) fold(records map[tokenstore.Key]raised, state logState, last func(tx *bolt.Tx) error) error {
 	keys := slices.Sorted(maps.Keys(records))
-	added := uint64(0)
+	added := uint64(0) // wraps around below 0, and back when it is added up
 	for {
 		n := min(s.tuning.foldChunk, len(keys))
 		chunk := keys[:n]
@@ -80,6 +80,15 @@ func (s *Store) fold(records map[tokenstore.Key]raised, state logState, last fun
 			bucket := tx.Bucket(keysBucket)
 			for _, key := range chunk {
 				e := records[key]
+				if e.gone {
+					if !e.added {
+						added--
+					}
+					if err := bucket.Delete([]byte(key)); err != nil {
+						return err
+					}
+					continue
+				}
 				if e.added {
 					added++
 				}

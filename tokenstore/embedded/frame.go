@@ -30,6 +30,9 @@ const (
 	// addedFlag marks a key that had no record before, so that the keys of a
 	// store can be counted without looking for each.
 	addedFlag = 1
+	// goneFlag marks a key that was forgotten: it had a record before, and a
+	// sealed nothing stands here in its place.
+	goneFlag = 2
 )
 
 var (
@@ -107,6 +110,15 @@ func appendEntry(frame []byte, key tokenstore.Key, rec tokenstore.Record, added 
 	if added {
 		flags = addedFlag
 	}
+	return appendSealed(frame, flags, key, func(b []byte) []byte { return appendRecord(b, rec) })
+}
+
+// appendGone appends to a frame that key was forgotten.
+func appendGone(frame []byte, key tokenstore.Key) []byte {
+	return appendSealed(frame, goneFlag, key, func(b []byte) []byte { return b })
+}
+
+func appendSealed(frame []byte, flags byte, key tokenstore.Key, value func([]byte) []byte) []byte {
 	frame = append(frame, flags)
 	frame = binary.BigEndian.AppendUint16(frame, uint16(len(key)))
 	lengthAt := len(frame)
@@ -114,7 +126,7 @@ func appendEntry(frame []byte, key tokenstore.Key, rec tokenstore.Record, added 
 	frame = append(frame, key...)
 	keyAt := len(frame) - len(key)
 	recordAt := len(frame)
-	frame = appendRecord(frame, rec)
+	frame = value(frame)
 	sum := checksum(frame[keyAt:recordAt], frame[recordAt:])
 	frame = binary.BigEndian.AppendUint32(frame, sum)
 	binary.BigEndian.PutUint32(frame[lengthAt:], uint32(len(frame)-recordAt))
@@ -127,15 +139,16 @@ type entry struct {
 	key    []byte
 	sealed []byte
 	added  bool
+	gone   bool
 }
 
 // nextEntry takes the first entry off a payload; ok is false where its lengths
 // make no sense.
 func nextEntry(payload []byte) (e entry, rest []byte, ok bool) {
-	if len(payload) < entryHead || payload[0]&^addedFlag != 0 {
+	if len(payload) < entryHead || payload[0]&^(addedFlag|goneFlag) != 0 || payload[0] == addedFlag|goneFlag {
 		return e, nil, false
 	}
-	e.added = payload[0]&addedFlag != 0
+	e.added, e.gone = payload[0]&addedFlag != 0, payload[0]&goneFlag != 0
 	n, m := int(binary.BigEndian.Uint16(payload[1:])), int64(binary.BigEndian.Uint32(payload[3:]))
 	rest = payload[entryHead:]
 	if n == 0 || n > tokenstore.MaxKey || int64(n)+m > int64(len(rest)) {

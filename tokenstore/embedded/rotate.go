@@ -137,9 +137,15 @@ func (s *Store) record(changed []*slot) error {
 	b := beginFrame(s.log.buf)
 	added := int64(0)
 	for _, c := range changed {
-		b = appendEntry(b, c.key, c.rec, c.added)
-		if c.added {
-			added++
+		switch {
+		case !c.ok:
+			b = appendGone(b, c.key)
+			added--
+		default:
+			b = appendEntry(b, c.key, c.rec, c.added)
+			if c.added {
+				added++
+			}
 		}
 	}
 	s.log.buf = b

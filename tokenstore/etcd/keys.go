@@ -10,16 +10,15 @@ import (
 
 	"github.com/fenceproxy/fenceproxy/tokenstore"
 	"github.com/fenceproxy/fenceproxy/tokenstore/dump"
-	"github.com/fenceproxy/fenceproxy/tokenstore/session"
 )
 
-// Keys implements session.Movable.
-func (b *Backend) Keys(ctx context.Context, prefix, after string, limit int) (list []session.Listed, next string, err error) {
+// List implements session.Backend, for one range read.
+func (b *Backend) List(ctx context.Context, prefix string, after tokenstore.Key, limit int) (list []tokenstore.Listed, next tokenstore.Key, err error) {
 	if limit <= 0 || limit > pageSize {
 		limit = pageSize
 	}
 	from, end := b.keys.marks()+prefix, clientv3.GetPrefixRangeEnd(b.keys.marks()+prefix)
-	if behind := b.keys.marks() + after + "\x00"; after != "" && behind > from {
+	if behind := b.keys.marks() + string(after) + "\x00"; after != "" && behind > from {
 		from = behind
 	}
 	if from >= end {
@@ -33,12 +32,12 @@ func (b *Backend) Keys(ctx context.Context, prefix, after string, limit int) (li
 	for _, kv := range page.Kvs {
 		key := tokenstore.Key(strings.TrimPrefix(string(kv.Key), b.keys.marks()))
 		rec, err := decodeRecord(key, kv.Value)
-		l := session.Listed{Record: dump.Record{Key: key, Record: rec}}
+		l := tokenstore.Listed{Key: key, Record: rec}
 		_ = errors.As(err, &l.Damaged)
 		list = append(list, l)
 	}
 	if page.More && len(list) > 0 {
-		next = string(list[len(list)-1].Key)
+		next = list[len(list)-1].Key
 	}
 	return list, next, nil
 }

@@ -210,14 +210,14 @@ func TestKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got []tokenstore.Key
-	after, calls := "", 0
+	after, calls := tokenstore.Key(""), 0
 	for {
-		page, next, err := b.Keys(soon(t), "b", after, 2)
+		page, next, err := b.List(soon(t), "b", after, 2)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, kr := range page {
-			if kr.Damaged != nil || kr.Highest != tok(uint64(len(kr.Key))) || !kr.RaisedAt.Equal(when) || kr.Holder != "h" {
+			if kr.Damaged != nil || kr.Record.Highest != tok(uint64(len(kr.Key))) || !kr.Record.RaisedAt.Equal(when) || kr.Record.Holder != "h" {
 				t.Errorf("%+v", kr)
 			}
 			got = append(got, kr.Key)
@@ -230,7 +230,7 @@ func TestKeys(t *testing.T) {
 	if want := "b b1 b2 b3"; calls != 2 || join(got) != want {
 		t.Errorf("keys = %q in %d calls, want %q in 2", join(got), calls, want)
 	}
-	if page, next, err := b.Keys(soon(t), "b", "zzz", 0); len(page) != 0 || next != "" || err != nil {
+	if page, next, err := b.List(soon(t), "b", "zzz", 0); len(page) != 0 || next != "" || err != nil {
 		t.Errorf("behind the last: %v, %q, %v", page, next, err)
 	}
 	// What is imported raises, and never lowers.
@@ -245,7 +245,7 @@ func TestKeys(t *testing.T) {
 	if _, err := rawClient(t, s).Put(soon(t), o.Prefix+"mark/b", "nonsense"); err != nil {
 		t.Fatal(err)
 	}
-	page, _, err := b.Keys(soon(t), "b", "", 1)
+	page, _, err := b.List(soon(t), "b", "", 1)
 	if err != nil || len(page) != 1 || page[0].Damaged == nil {
 		t.Errorf("a damaged record: %+v, %v", page, err)
 	}

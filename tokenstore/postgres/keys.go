@@ -49,17 +49,17 @@ func (b *Backend) Load(ctx context.Context, key tokenstore.Key) (rec tokenstore.
 	return rec, ok, nil
 }
 
-// Keys implements session.Movable.
-func (b *Backend) Keys(ctx context.Context, prefix, after string, limit int) (list []session.Listed, next string, err error) {
+// List implements session.Backend, by the index of the keys.
+func (b *Backend) List(ctx context.Context, prefix string, after tokenstore.Key, limit int) (list []tokenstore.Listed, next tokenstore.Key, err error) {
 	if limit <= 0 || limit > maxPage {
 		limit = maxPage
 	}
 	var r row
 	var key []byte
 	err = call(ctx, b.work, b.sql.list, []any{[]byte(after), []byte(prefix), behind(prefix), limit + 1}, []any{&key, &r.highest, &r.raisedAt, &r.holder}, func() error {
-		l := session.Listed{Record: dump.Record{Key: tokenstore.Key(key)}}
+		l := tokenstore.Listed{Key: tokenstore.Key(key)}
 		rec, err := r.record(l.Key)
-		if l.Record.Record = rec; err != nil && !errors.As(err, &l.Damaged) {
+		if l.Record = rec; err != nil && !errors.As(err, &l.Damaged) {
 			return err
 		}
 		list = append(list, l)
@@ -70,7 +70,7 @@ func (b *Backend) Keys(ctx context.Context, prefix, after string, limit int) (li
 	}
 	if len(list) > limit {
 		list = list[:limit]
-		next = string(list[limit-1].Key)
+		next = list[limit-1].Key
 	}
 	return list, next, nil
 }

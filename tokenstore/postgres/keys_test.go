@@ -29,9 +29,9 @@ func TestKeysAndImport(t *testing.T) {
 		t.Fatal(err)
 	}
 	for prefix, want := range map[string][]dump.Record{"": all, "a": all[:25], "a1": all[10:20], "b": all[25:26], "\xff": all[26:], "c": nil} {
-		var got []session.Listed
-		for after, pages := "", 0; ; pages++ {
-			page, next, err := b.Keys(t.Context(), prefix, after, 4)
+		var got []tokenstore.Listed
+		for after, pages := tokenstore.Key(""), 0; ; pages++ {
+			page, next, err := b.List(t.Context(), prefix, after, 4)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -45,8 +45,8 @@ func TestKeysAndImport(t *testing.T) {
 			t.Fatalf("prefix %q: %d keys, want %d", prefix, len(got), len(want))
 		}
 		for i := range want {
-			got[i].RaisedAt = got[i].RaisedAt.UTC()
-			if got[i] != (session.Listed{Record: want[i]}) {
+			got[i].Record.RaisedAt = got[i].Record.RaisedAt.UTC()
+			if got[i] != (tokenstore.Listed{Key: want[i].Key, Record: want[i].Record}) {
 				t.Errorf("prefix %q: %+v, want %+v", prefix, got[i], want[i])
 			}
 		}
@@ -108,7 +108,7 @@ func TestDamaged(t *testing.T) {
 	if states, err := b.Look(t.Context(), []tokenstore.Key{"bad", "aaa"}); err != nil || len(states) != 2 {
 		t.Errorf("Look = %v, %v", states, err)
 	}
-	list, _, err := b.Keys(t.Context(), "", "", 0)
+	list, _, err := b.List(t.Context(), "", "", 0)
 	if err != nil || len(list) != 3 {
 		t.Fatalf("Keys = %v, %v: want all three", list, err)
 	}

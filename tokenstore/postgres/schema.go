@@ -31,6 +31,7 @@ var (
 type statements struct {
 	begin, keepAlive, end, sessions, acquire, remove, restore, change string
 	load, look, entries, about, list                                  string
+	durable, lock, isOpen, forget                                     string
 }
 
 func (n names) statements() statements {
@@ -48,6 +49,10 @@ func (n names) statements() statements {
 			FROM unnest($1::bytea[]) d(key) LEFT JOIN {keys} k ON k.key = d.key LEFT JOIN {entries} e ON e.key = d.key ORDER BY d.key`),
 		entries: n.sql("SELECT key, token, nonce FROM {entries} WHERE session = $1"),
 		about:   n.sql("SELECT value FROM {about}"),
+		durable: n.sql("SELECT {durable}()"),
+		lock:    n.sql("SELECT highest, raised_at, holder FROM {keys} WHERE key = $1 FOR UPDATE"),
+		isOpen:  n.sql("SELECT EXISTS (SELECT FROM {entries} WHERE key = $1)"),
+		forget:  n.sql("DELETE FROM {keys} WHERE key = $1"),
 		list:    n.sql("SELECT key, highest, raised_at, holder FROM {keys} WHERE key > $1 AND key >= $2 AND ($3::bytea IS NULL OR key < $3) ORDER BY key LIMIT $4"),
 	}
 }

@@ -155,7 +155,7 @@ func TestReplica(t *testing.T) {
 		"Delete": func() error {
 			return b.Delete(t.Context(), []session.Entry{{Key: "k", Token: token(1), Session: id, Nonce: 1}})
 		},
-		"Keys": func() error { _, _, err := b.Keys(t.Context(), "", "", 0); return err },
+		"List": func() error { _, _, err := b.List(t.Context(), "", "", 0); return err },
 		"Update": func() error {
 			return b.Update(t.Context(), func(old []byte) ([]byte, error) { return old, nil })
 		},

@@ -7,21 +7,21 @@ import (
 
 	"github.com/fenceproxy/fenceproxy/tokenstore"
 	"github.com/fenceproxy/fenceproxy/tokenstore/dump"
-	"github.com/fenceproxy/fenceproxy/tokenstore/session"
 )
 
 // maxKeys is how many keys one step lists or imports.
 const maxKeys = 1000
 
-// Keys implements session.Movable. Each call reads at one moment; keys that are
-// made between two calls may be missing.
-func (b *Backend) Keys(ctx context.Context, prefix, after string, limit int) (list []session.Listed, next string, err error) {
+// List implements session.Backend, by the sorted set of all keys: a page costs
+// the logarithm of their number, and one read a key. Other scripts wait for it,
+// some milliseconds for the longest page.
+func (b *Backend) List(ctx context.Context, prefix string, after tokenstore.Key, limit int) (list []tokenstore.Listed, next tokenstore.Key, err error) {
 	if limit <= 0 || limit > maxKeys {
 		limit = maxKeys
 	}
 	from := "[" + prefix
-	if after >= prefix && after != "" {
-		from = "(" + after
+	if string(after) >= prefix && after != "" {
+		from = "(" + string(after)
 	}
 	a, err := b.ok(ctx, b.main, keysScript, from, above(prefix), limit+1)
 	if err != nil {
@@ -33,11 +33,11 @@ func (b *Backend) Keys(ctx context.Context, prefix, after string, limit int) (li
 	}
 	for i := 0; i < len(pairs); i += 2 {
 		if len(list) == limit {
-			return list, string(list[limit-1].Key), nil
+			return list, list[limit-1].Key, nil
 		}
-		l := session.Listed{Record: dump.Record{Key: tokenstore.Key(pairs[i])}}
+		l := tokenstore.Listed{Key: tokenstore.Key(pairs[i])}
 		rec, ok, err := decodeRecord(l.Key, pairs[i+1])
-		switch l.Record.Record = rec; {
+		switch l.Record = rec; {
 		case err != nil && !errors.As(err, &l.Damaged):
 			return nil, "", err
 		case err == nil && !ok:

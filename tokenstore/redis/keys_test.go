@@ -11,10 +11,10 @@ import (
 	"github.com/fenceproxy/fenceproxy/tokenstore/session"
 )
 
-func list(t *testing.T, b *redis.Backend, prefix string, limit int) (all []session.Listed) {
+func list(t *testing.T, b *redis.Backend, prefix string, limit int) (all []tokenstore.Listed) {
 	t.Helper()
-	for after := ""; ; {
-		some, next, err := b.Keys(t.Context(), prefix, after, limit)
+	for after := tokenstore.Key(""); ; {
+		some, next, err := b.List(t.Context(), prefix, after, limit)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -25,7 +25,7 @@ func list(t *testing.T, b *redis.Backend, prefix string, limit int) (all []sessi
 	}
 }
 
-func keysOf(list []session.Listed) (keys []tokenstore.Key) {
+func keysOf(list []tokenstore.Listed) (keys []tokenstore.Key) {
 	for _, r := range list {
 		keys = append(keys, r.Key)
 	}
@@ -53,7 +53,7 @@ func TestKeys(t *testing.T) {
 		}
 	}
 	for i, r := range list(t, b, "", 0) {
-		if r.Damaged != nil || r.Highest != token(uint64(i)+1) || r.Holder != "h" || time.Since(r.RaisedAt) > time.Minute {
+		if r.Damaged != nil || r.Record.Highest != token(uint64(i)+1) || r.Record.Holder != "h" || time.Since(r.Record.RaisedAt) > time.Minute {
 			t.Errorf("%q: %+v, %v", r.Key, r.Record, r.Damaged)
 		}
 	}
@@ -75,7 +75,7 @@ func TestImport(t *testing.T) {
 	defer func() { _ = b.Close() }()
 	var records []dump.Record
 	for _, l := range list(t, b, "", 0) {
-		records = append(records, l.Record)
+		records = append(records, dump.Record{Key: l.Key, Record: l.Record})
 	}
 	if err := b.Import(t.Context(), records); err == nil {
 		t.Error("an import into a store that is used")
@@ -109,7 +109,7 @@ func TestImport(t *testing.T) {
 				t.Errorf("b: %+v, want the holder too", r.Record)
 			}
 		default:
-			if r.Key != want.Key || !r.RaisedAt.Equal(want.RaisedAt) || r.Record.Highest != want.Highest || r.Record.Holder != want.Holder {
+			if r.Key != want.Key || !r.Record.RaisedAt.Equal(want.RaisedAt) || r.Record.Highest != want.Highest || r.Record.Holder != want.Holder {
 				t.Errorf("%s: %+v, want %+v", r.Key, r.Record, want)
 			}
 		}

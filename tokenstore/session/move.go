@@ -16,11 +16,6 @@ import (
 // no proxy uses the store.
 type Movable interface {
 	Backend
-	// Keys returns the records of the keys that begin with prefix and come behind
-	// after, in the order of their bytes, at most limit of them (0 or less, or too
-	// many: as many as one step reads). Where there are more, next is the after of
-	// the next call, else "". A damaged record is told as such, and the others too.
-	Keys(ctx context.Context, prefix, after string, limit int) (page []Listed, next string, err error)
 	// Import raises keys to what records say, at most MaxImport of them, each key
 	// named once. Where a higher token is on record that one stays, and so does
 	// the holder of an equal one. Clear does not count. After an error a part may
@@ -30,12 +25,6 @@ type Movable interface {
 
 // MaxImport is how many records one call of Import has at most.
 const MaxImport = 1000
-
-// Listed is a record of a store, or why it cannot be read.
-type Listed struct {
-	dump.Record
-	Damaged *tokenstore.DamagedError
-}
 
 // ReadHeader returns what an engine remembers of the whole store. It is clean
 // where no session is registered: a session ends only when its last entry is

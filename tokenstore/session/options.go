@@ -80,6 +80,8 @@ const (
 	OpEntries   Op = "entries"
 	OpLoad      Op = "load"
 	OpUpdate    Op = "update"
+	OpList      Op = "list"
+	OpForget    Op = "forget"
 )
 
 // fill sets the defaults, and refuses what cannot work.

@@ -33,8 +33,8 @@ func ends(s syscall.Signal) bool {
 	return false
 }
 
-// guard looks after a command and its lease until one of them is over.
-type guard struct {
+// keeper looks after a command and its lease until one of them is over.
+type keeper struct {
 	command *guarded
 	lease   *client.Lease
 	signals <-chan os.Signal
@@ -47,33 +47,33 @@ type guard struct {
 
 // wait returns the exit code of the command, which is over then. Where the lease
 // is lost first, so is what else is left of its process group.
-func (g *guard) wait() int {
-	lost := g.lease.Context().Done()
+func (k *keeper) wait() int {
+	lost := k.lease.Context().Done()
 	for {
 		select {
 		case <-lost:
 			lost = nil
-			g.lose()
-		case <-g.kill:
-			g.kill = nil
-			g.say("the command is still there %v after SIGTERM: SIGKILL", g.grace)
-			g.command.signal(syscall.SIGKILL)
-		case sig := <-g.signals:
+			k.lose()
+		case <-k.kill:
+			k.kill = nil
+			k.say("the command is still there %v after SIGTERM: SIGKILL", k.grace)
+			k.command.signal(syscall.SIGKILL)
+		case sig := <-k.signals:
 			s := sig.(syscall.Signal)
 			if s != syscall.SIGCONT {
-				g.command.signal(s)
-			} else if g.lease.Err() == nil { // it may have run out while we were stopped
-				g.terminal.resume(g.command)
+				k.command.signal(s)
+			} else if k.lease.Err() == nil { // it may have run out while we were stopped
+				k.terminal.resume(k.command)
 			}
-		case s := <-g.command.stopped:
-			g.terminal.stopped(g.command, s)
-		case status := <-g.command.ended:
-			g.terminal.back(g.command)
-			if g.lease.Err() != nil {
+		case s := <-k.command.stopped:
+			k.terminal.stopped(k.command, s)
+		case status := <-k.command.ended:
+			k.terminal.back(k.command)
+			if k.lease.Err() != nil {
 				if lost != nil {
-					g.lose()
+					k.lose()
 				}
-				g.clear()
+				k.clear()
 			}
 			return exitCode(status)
 		}
@@ -82,23 +82,23 @@ func (g *guard) wait() int {
 
 // lose begins to end the command. One that is stopped gets no SIGCONT: it would
 // go on writing.
-func (g *guard) lose() {
-	g.say("%v; ending the command", g.lease.Err())
-	g.kill = time.After(g.grace)
-	g.command.signal(syscall.SIGTERM)
+func (k *keeper) lose() {
+	k.say("%v; ending the command", k.lease.Err())
+	k.kill = time.After(k.grace)
+	k.command.signal(syscall.SIGTERM)
 }
 
 // clear waits until nobody is left in the command's process group, and kills
 // what is at the end of the grace.
-func (g *guard) clear() {
-	for !errors.Is(syscall.Kill(-g.command.pid, 0), syscall.ESRCH) {
-		if g.kill == nil { // it is over
-			g.command.signal(syscall.SIGKILL)
+func (k *keeper) clear() {
+	for !errors.Is(syscall.Kill(-k.command.pid, 0), syscall.ESRCH) {
+		if k.kill == nil { // it is over
+			k.command.signal(syscall.SIGKILL)
 			return
 		}
 		select {
-		case <-g.kill:
-			g.kill = nil
+		case <-k.kill:
+			k.kill = nil
 		case <-time.After(10 * time.Millisecond):
 		}
 	}
