@@ -78,7 +78,7 @@ func (s *Store) importBatch(r *dump.Reader, done *Imported) (more bool, err erro
 		return false, err
 	}
 	v := s.view()
-	b := newBatch(v.get, time.Time{}, maxBatch)
+	b := newBatch(v.get, &s.leases, time.Time{}, maxBatch)
 	more = true
 	err = guard(func() error {
 		for range maxBatch {
@@ -98,11 +98,11 @@ func (s *Store) importBatch(r *dump.Reader, done *Imported) (more bool, err erro
 		return nil
 	})
 	v.close()
-	if err != nil || len(b.changed) == 0 {
+	if err != nil || b.empty() {
 		return more, err
 	}
 	done.Raised += int64(len(b.changed))
-	return more, s.record(b.changed)
+	return more, s.record(b)
 }
 
 // importOne decides as a raise does, with the time of then. What is higher

@@ -28,6 +28,7 @@ type recent struct {
 // frozen are records that do not change any more.
 type frozen struct {
 	records map[tokenstore.Key]raised
+	leases  leaseState
 	last    uint64 // the last generation whose log they come from
 	bytes   int64  // length of these logs
 
@@ -36,16 +37,16 @@ type frozen struct {
 	tried  chan struct{} // closed by the next try that ends, however it does
 }
 
-func newFrozen(records map[tokenstore.Key]raised, last uint64, bytes int64) *frozen {
-	return &frozen{records: records, last: last, bytes: bytes, tried: make(chan struct{})}
+func newFrozen(records map[tokenstore.Key]raised, leases leaseState, last uint64, bytes int64) *frozen {
+	return &frozen{records: records, leases: leases, last: last, bytes: bytes, tried: make(chan struct{})}
 }
 
-// len returns the number of records.
+// len returns the number of records and leases.
 func (f *frozen) len() int {
 	if f == nil {
 		return 0
 	}
-	return len(f.records)
+	return len(f.records) + len(f.leases.changed)
 }
 
 // load returns the newest record of a key.
@@ -89,12 +90,12 @@ func (r *recent) put(changed []*slot) {
 	}
 }
 
-// freeze makes current the frozen records, up to the log of generation last.
-// There are none yet.
-func (r *recent) freeze(last uint64, bytes int64) *frozen {
+// freeze makes current the frozen records, up to the log of generation last,
+// with the leases that it has changed. There are none yet.
+func (r *recent) freeze(leases leaseState, last uint64, bytes int64) *frozen {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.frozen = newFrozen(r.current, last, bytes)
+	r.frozen = newFrozen(r.current, leases, last, bytes)
 	r.current = nil
 	return r.frozen
 }
@@ -123,12 +124,19 @@ func (r *recent) trial() (tried <-chan struct{}, failed error) {
 	return r.frozen.tried, r.frozen.failed
 }
 
-// all returns everything that is not in the file yet. Nothing else is under
-// way when it is called.
-func (r *recent) all() map[tokenstore.Key]raised {
+// all returns everything that is not in the file yet, given the leases that
+// the log in use has changed. Nothing else is under way when it is called.
+func (r *recent) all(leases leaseState) (map[tokenstore.Key]raised, leaseState) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	all := map[tokenstore.Key]raised{}
+	if r.frozen != nil {
+		for key, l := range r.frozen.leases.changed {
+			if _, newer := leases.changed[key]; !newer {
+				leases.changed[key] = l
+			}
+		}
+	}
 	if r.frozen != nil {
 		for key, e := range r.frozen.records {
 			all[key] = e
@@ -138,5 +146,5 @@ func (r *recent) all() map[tokenstore.Key]raised {
 		e.added = e.added || all[key].added
 		all[key] = e
 	}
-	return all
+	return all, leases
 }

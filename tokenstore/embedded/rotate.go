@@ -62,7 +62,8 @@ func (t tuning) fits(records int, bytes int64, f *frozen) bool {
 // store.
 func (s *Store) rotate() error {
 	current, f := s.recent.maps()
-	if f != nil || len(current) == 0 || len(current) < s.tuning.foldAt && s.log.end < s.tuning.foldBytes {
+	n := len(current) + s.leases.changes()
+	if f != nil || n == 0 || n < s.tuning.foldAt && s.log.end < s.tuning.foldBytes {
 		return nil
 	}
 	if time.Since(s.rotateFailed) < s.tuning.pause {
@@ -86,7 +87,7 @@ func (s *Store) rotate() error {
 	s.rotateErr = nil
 	s.reached("log made")
 	old := s.log
-	f = s.recent.freeze(old.generation, old.end)
+	f = s.recent.freeze(s.leases.freeze(), old.generation, old.end)
 	s.log = next
 	s.folds.Go(func() { s.foldFrozen(f) })
 	_ = old.close() // all of it is synced
@@ -103,13 +104,14 @@ func (s *Store) room() error {
 			return errFailed
 		}
 		current, f := s.recent.maps()
-		if s.tuning.fits(len(current), s.log.end, f) {
+		n := len(current) + s.leases.changes()
+		if s.tuning.fits(n, s.log.end, f) {
 			return nil
 		}
 		tried, failed := s.recent.trial()
 		if failed = errors.Join(rotateErr, failed); failed != nil {
 			return fmt.Errorf("%d raised keys wait in %s to be folded into the store's file, and no more are taken until that works: %w",
-				len(current)+f.len(), filepath.Join(s.dir, logName(s.log.generation)), failed)
+				n+f.len(), filepath.Join(s.dir, logName(s.log.generation)), failed)
 		}
 		if tried == nil {
 			continue // the fold has ended just now
@@ -126,30 +128,37 @@ func (s *Store) room() error {
 
 // record writes what a batch has changed to the log and syncs it; then, and
 // only then, readers see it.
-func (s *Store) record(changed []*slot) error {
+func (s *Store) record(b *batch) error {
 	size := 0
-	for _, c := range changed {
+	for _, c := range b.changed {
 		size += entryHead + len(c.key) + holderAt + len(c.rec.Holder) + sealSize
 	}
-	if size > maxPayload {
-		return fmt.Errorf("%d marks take %d bytes in one step (at most %d are allowed)", len(changed), size, maxPayload)
+	for _, c := range b.leaseChanges {
+		size += entryHead + len(c.key) + leaseIDAt + len(c.lease.ID) + len(c.lease.Holder) + sealSize
 	}
-	b := beginFrame(s.log.buf)
+	if size > maxPayload {
+		return fmt.Errorf("%d marks take %d bytes in one step (at most %d are allowed)", len(b.changed), size, maxPayload)
+	}
+	frame := beginFrame(s.log.buf)
 	added := int64(0)
-	for _, c := range changed {
-		b = appendEntry(b, c.key, c.rec, c.added)
+	for _, c := range b.changed {
+		frame = appendEntry(frame, c.key, c.rec, c.added)
 		if c.added {
 			added++
 		}
 	}
-	s.log.buf = b
+	for _, c := range b.leaseChanges {
+		frame = appendLease(frame, c.key, c.lease)
+	}
+	s.log.buf = frame
 	if err := s.log.append(s.hooks.afterSync); err != nil {
 		if !passing(err) {
 			s.poison(err)
 		}
 		return err
 	}
-	s.recent.put(changed)
+	s.recent.put(b.changed)
+	s.leases.put(b.leaseChanges, b.granted)
 	s.keys.Add(added)
 	return nil
 }
