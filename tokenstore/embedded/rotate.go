@@ -128,37 +128,37 @@ func (s *Store) room() error {
 
 // record writes what a batch has changed to the log and syncs it; then, and
 // only then, readers see it.
-func (s *Store) record(b *batch) error {
+func (s *Store) record(next *batch) error {
 	size := 0
-	for _, c := range b.changed {
+	for _, c := range next.changed {
 		size += entryHead + len(c.key) + holderAt + len(c.rec.Holder) + sealSize
 	}
-	for _, c := range b.leaseChanges {
+	for _, c := range next.leaseChanges {
 		size += entryHead + len(c.key) + leaseIDAt + len(c.lease.ID) + len(c.lease.Holder) + sealSize
 	}
 	if size > maxPayload {
-		return fmt.Errorf("%d marks take %d bytes in one step (at most %d are allowed)", len(b.changed), size, maxPayload)
+		return fmt.Errorf("%d marks take %d bytes in one step (at most %d are allowed)", len(next.changed), size, maxPayload)
 	}
-	frame := beginFrame(s.log.buf)
+	b := beginFrame(s.log.buf)
 	added := int64(0)
-	for _, c := range b.changed {
-		frame = appendEntry(frame, c.key, c.rec, c.added)
+	for _, c := range next.changed {
+		b = appendEntry(b, c.key, c.rec, c.added)
 		if c.added {
 			added++
 		}
 	}
-	for _, c := range b.leaseChanges {
-		frame = appendLease(frame, c.key, c.lease)
+	for _, c := range next.leaseChanges {
+		b = appendLease(b, c.key, c.lease)
 	}
-	s.log.buf = frame
+	s.log.buf = b
 	if err := s.log.append(s.hooks.afterSync); err != nil {
 		if !passing(err) {
 			s.poison(err)
 		}
 		return err
 	}
-	s.recent.put(b.changed)
-	s.leases.put(b.leaseChanges, b.granted)
+	s.recent.put(next.changed)
+	s.leases.put(next.leaseChanges, next.granted)
 	s.keys.Add(added)
 	return nil
 }
