@@ -28,6 +28,12 @@ type Lease struct {
 	GrantedAt time.Time
 }
 
+// KeyLease is the lease of a key, as it is listed or moved.
+type KeyLease struct {
+	Key Key
+	Lease
+}
+
 // Held reports whether the lease is somebody's.
 func (l Lease) Held() bool { return l.ID != "" }
 

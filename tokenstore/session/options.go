@@ -80,6 +80,8 @@ const (
 	OpEntries   Op = "entries"
 	OpLoad      Op = "load"
 	OpUpdate    Op = "update"
+	OpLease     Op = "lease"
+	OpLeases    Op = "leases"
 )
 
 // fill sets the defaults, and refuses what cannot work.

@@ -23,6 +23,8 @@ type Engine struct {
 	open     map[tokenstore.Key]map[session.Entry]struct{}
 	sessions map[session.ID]*registered
 	about    []byte
+	leases   map[tokenstore.Key]tokenstore.Lease
+	granted  uint64
 	ports    []*Port
 }
 
@@ -38,6 +40,7 @@ func NewEngine() *Engine {
 		records:  map[tokenstore.Key]tokenstore.Record{},
 		open:     map[tokenstore.Key]map[session.Entry]struct{}{},
 		sessions: map[session.ID]*registered{},
+		leases:   map[tokenstore.Key]tokenstore.Lease{},
 	}
 }
 
