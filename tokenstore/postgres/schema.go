@@ -23,14 +23,15 @@ var schemaSQL string
 
 // tables and functions are the names in schema.sql.
 var (
-	tables    = []string{"about", "keys", "sessions", "entries"}
-	functions = []string{"durable", "begin", "bury", "keep_alive", "sessions_alive", "end_session", "acquire", "remove", "restore", "change"}
+	tables    = []string{"about", "keys", "sessions", "entries", "leases"}
+	functions = []string{"durable", "begin", "bury", "keep_alive", "sessions_alive", "end_session", "acquire", "remove", "restore", "change", "swap_lease", "raise_granted"}
 )
 
 // statements are the calls, with the store's own names.
 type statements struct {
 	begin, keepAlive, end, sessions, acquire, remove, restore, change string
 	load, look, entries, about, list                                  string
+	leaseState, swapLease, leases, raiseGranted                       string
 }
 
 func (n names) statements() statements {
@@ -48,7 +49,12 @@ func (n names) statements() statements {
 			FROM unnest($1::bytea[]) d(key) LEFT JOIN {keys} k ON k.key = d.key LEFT JOIN {entries} e ON e.key = d.key ORDER BY d.key`),
 		entries: n.sql("SELECT key, token, nonce FROM {entries} WHERE session = $1"),
 		about:   n.sql("SELECT value FROM {about}"),
-		list:    n.sql("SELECT key, highest, raised_at, holder FROM {keys} WHERE key > $1 AND key >= $2 AND ($3::bytea IS NULL OR key < $3) ORDER BY key LIMIT $4"),
+		leaseState: n.sql(`SELECT l.value, a.granted, k.highest, k.raised_at, k.holder
+			FROM {about} a LEFT JOIN {leases} l ON l.key = $1 LEFT JOIN {keys} k ON k.key = $1`),
+		swapLease:    n.sql("SELECT {swap_lease}($1, $2, $3, $4, $5, $6, $7)"),
+		leases:       n.sql("SELECT key, value FROM {leases}"),
+		raiseGranted: n.sql("SELECT {raise_granted}($1)"),
+		list:         n.sql("SELECT key, highest, raised_at, holder FROM {keys} WHERE key > $1 AND key >= $2 AND ($3::bytea IS NULL OR key < $3) ORDER BY key LIMIT $4"),
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/fenceproxy/fenceproxy/tokenstore/storetest"
 )
 
-func TestLeases(t *testing.T) {
+func TestLeaser(t *testing.T) {
 	storetest.RunLeases(t, func(t *testing.T) storetest.LeaseStore {
 		s, err := session.Open(t.Context(), sessiontest.NewEngine().Port(), session.Options{Linger: time.Second})
 		if err != nil {
