@@ -50,9 +50,9 @@ func (n names) statements() statements {
 		entries: n.sql("SELECT key, token, nonce FROM {entries} WHERE session = $1"),
 		about:   n.sql("SELECT value FROM {about}"),
 		leaseState: n.sql(`SELECT l.value, a.granted, k.highest, k.raised_at, k.holder
-			FROM {about} a LEFT JOIN {leases} l ON l.key = $1 LEFT JOIN {keys} k ON k.key = $1`),
+			FROM {about} a LEFT JOIN {leases} l ON l.key = $1 LEFT JOIN {keys} k ON k.key = $1 WHERE a.one`),
 		swapLease:    n.sql("SELECT {swap_lease}($1, $2, $3, $4, $5, $6, $7)"),
-		leases:       n.sql("SELECT key, value FROM {leases}"),
+		leases:       n.sql("SELECT key, value FROM {leases} ORDER BY key"),
 		raiseGranted: n.sql("SELECT {raise_granted}($1)"),
 		list:         n.sql("SELECT key, highest, raised_at, holder FROM {keys} WHERE key > $1 AND key >= $2 AND ($3::bytea IS NULL OR key < $3) ORDER BY key LIMIT $4"),
 	}

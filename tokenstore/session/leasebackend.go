@@ -51,7 +51,7 @@ type LeaseSwap struct {
 	Key tokenstore.Key
 	// Was is what stands there, with all its fields; zero for nobody.
 	Was tokenstore.Lease
-	// Next is what shall stand there; zero for nobody.
+	// Next is what shall stand there; zero for nobody, where Was is somebody's.
 	Next tokenstore.Lease
 	// Grant says that Next has a new token. Then the counter is Granted, the
 	// record of Key is below Next.Token or there is none, and the counter
