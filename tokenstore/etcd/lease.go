@@ -152,20 +152,21 @@ func (b *Backend) Leases(ctx context.Context) (held []tokenstore.KeyLease, damag
 }
 
 // RaiseGranted puts a counter that is damaged right too.
-func (b *Backend) RaiseGranted(ctx context.Context, granted uint64) error {
+func (b *Backend) RaiseGranted(ctx context.Context, granted uint64) (uint64, error) {
 	read := []clientv3.Op{clientv3.OpGet(b.keys.granted())}
 	resp, err := b.txn(ctx, nil, read, nil)
 	for {
 		if err != nil {
-			return err
+			return 0, err
 		}
 		kv := only(resp.Responses[0])
-		if now, err := decodeGranted(kv); err == nil && now >= granted {
-			return nil
+		now, err2 := decodeGranted(kv)
+		if err2 == nil && now >= granted || granted == 0 {
+			return now, err2
 		}
 		resp, err = b.txn(ctx, []clientv3.Cmp{unchanged(b.keys.granted(), kv)}, []clientv3.Op{clientv3.OpPut(b.keys.granted(), encodeGranted(granted))}, read)
 		if err == nil && resp.Succeeded {
-			return nil
+			return granted, nil
 		}
 	}
 }

@@ -99,8 +99,12 @@ func (b *Backend) Leases(ctx context.Context) (held []tokenstore.KeyLease, damag
 	return held, damaged, nil
 }
 
-func (b *Backend) RaiseGranted(ctx context.Context, granted uint64) error {
-	return call(ctx, b.work, b.sql.raiseGranted, []any{encodeGranted(granted)}, nothing, noRow)
+func (b *Backend) RaiseGranted(ctx context.Context, granted uint64) (uint64, error) {
+	var now []byte
+	if err := call(ctx, b.work, b.sql.raiseGranted, []any{encodeGranted(granted)}, []any{&now}, noRow); err != nil {
+		return 0, err
+	}
+	return decodeGranted(now)
 }
 
 // leaseMark stands behind the key of a hint about its lease. Programs that know

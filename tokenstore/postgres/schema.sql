@@ -278,9 +278,10 @@ BEGIN
 	RETURN true;
 END $$;
 
--- raise_granted makes the counter at least p_counter.
-CREATE OR REPLACE FUNCTION {raise_granted}(p_counter bytea) RETURNS void LANGUAGE plpgsql AS $$
+-- raise_granted makes the counter at least p_counter, and returns it.
+CREATE OR REPLACE FUNCTION {raise_granted}(p_counter bytea) RETURNS bytea LANGUAGE plpgsql AS $$
 BEGIN
 	PERFORM {durable}();
-	UPDATE {about} SET granted = p_counter WHERE one AND (granted IS NULL OR granted < p_counter);
+	UPDATE {about} SET granted = p_counter WHERE one AND p_counter > coalesce(granted, '');
+	RETURN (SELECT granted FROM {about} WHERE one);
 END $$;

@@ -29,6 +29,16 @@ func encodeGranted(n uint64) string {
 	return string(binary.BigEndian.AppendUint64(nil, n))
 }
 
+func decodeGranted(s string) (uint64, error) {
+	switch len(s) {
+	case 0:
+		return 0, nil
+	case 8:
+		return binary.BigEndian.Uint64([]byte(s)), nil
+	}
+	return 0, errShape
+}
+
 // leaseState reads an answer.
 func leaseState(key tokenstore.Key, a answer) (st session.LeaseState, err error) {
 	lease, err1 := a.text(0)
@@ -40,12 +50,8 @@ func leaseState(key tokenstore.Key, a answer) (st session.LeaseState, err error)
 	if st.Lease, err = session.DecodeLease(key, []byte(lease)); err != nil {
 		return session.LeaseState{}, err
 	}
-	switch len(granted) {
-	case 0:
-	case 8:
-		st.Granted = binary.BigEndian.Uint64([]byte(granted))
-	default:
-		return session.LeaseState{}, errShape
+	if st.Granted, err = decodeGranted(granted); err != nil {
+		return session.LeaseState{}, err
 	}
 	rec, ok, err := decodeRecord(key, raw)
 	if !errors.As(err, &st.Damaged) {
@@ -121,10 +127,14 @@ func (b *Backend) Leases(ctx context.Context) (held []tokenstore.KeyLease, damag
 	}
 }
 
-func (b *Backend) RaiseGranted(ctx context.Context, granted uint64) error {
-	if granted == 0 {
-		return nil
+func (b *Backend) RaiseGranted(ctx context.Context, granted uint64) (uint64, error) {
+	a, err := b.ok(ctx, b.main, raiseGrantedScript, encodeGranted(granted))
+	if err != nil {
+		return 0, err
 	}
-	_, err := b.ok(ctx, b.main, raiseGrantedScript, encodeGranted(granted))
-	return err
+	now, err := a.text(0)
+	if err != nil {
+		return 0, err
+	}
+	return decodeGranted(now)
 }

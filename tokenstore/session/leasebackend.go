@@ -27,8 +27,8 @@ type LeaseBackend interface {
 	// the call began and still is when it returns.
 	Leases(ctx context.Context) (held []tokenstore.KeyLease, damaged []*tokenstore.DamagedError, err error)
 
-	// RaiseGranted makes the counter at least granted, durably.
-	RaiseGranted(ctx context.Context, granted uint64) error
+	// RaiseGranted makes the counter at least granted, durably, and returns it.
+	RaiseGranted(ctx context.Context, granted uint64) (now uint64, err error)
 }
 
 // LeaseState is what a store has of the lease of one key.

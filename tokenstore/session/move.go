@@ -29,14 +29,18 @@ func ReadHeader(ctx context.Context, b Backend) (h dump.Header, alive int, err e
 		a, err = readAbout(old)
 		return old, err
 	})
-	return dump.Header{Clean: len(sessions) == 0, Rules: a.Rules, Epochs: a.Epochs}, alive, err
+	if err != nil {
+		return h, alive, err
+	}
+	granted, err := b.RaiseGranted(ctx, 0)
+	return dump.Header{Clean: len(sessions) == 0, Rules: a.Rules, Epochs: a.Epochs, Granted: granted}, alive, err
 }
 
 // ImportHeader makes an engine remember the rules and epochs of another store,
-// the higher epoch of both. Where a rule made other keys here, its error is a
+// the higher epoch of both, and the higher counter of tokens. Where a rule made other keys here, its error is a
 // *tokenstore.ChangedRulesError, and nothing is changed.
 func ImportHeader(ctx context.Context, b Backend, h dump.Header) error {
-	return b.Update(ctx, func(old []byte) ([]byte, error) {
+	err := b.Update(ctx, func(old []byte) ([]byte, error) {
 		a, err := readAbout(old)
 		if err != nil {
 			return nil, err
@@ -55,6 +59,10 @@ func ImportHeader(ctx context.Context, b Backend, h dump.Header) error {
 		}
 		return json.Marshal(next)
 	})
+	if err == nil {
+		_, err = b.RaiseGranted(ctx, h.Granted)
+	}
+	return err
 }
 
 func readAbout(b []byte) (a about, err error) {

@@ -58,11 +58,11 @@ func (e *Engine) listLeases() (held []tokenstore.KeyLease, err error) {
 	return held, nil
 }
 
-func (e *Engine) raiseGranted(granted uint64) (none, error) {
+func (e *Engine) raiseGranted(granted uint64) (uint64, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.granted = max(e.granted, granted)
-	return none{}, nil
+	return e.granted, nil
 }
 
 // LeaseState implements session.LeaseBackend, as do the methods that follow.
@@ -80,7 +80,6 @@ func (p *Port) Leases(ctx context.Context) ([]tokenstore.KeyLease, []*tokenstore
 	return held, nil, err
 }
 
-func (p *Port) RaiseGranted(ctx context.Context, granted uint64) error {
-	_, err := call(ctx, p, session.OpLease, func() (none, error) { return p.engine.raiseGranted(granted) })
-	return err
+func (p *Port) RaiseGranted(ctx context.Context, granted uint64) (uint64, error) {
+	return call(ctx, p, session.OpLease, func() (uint64, error) { return p.engine.raiseGranted(granted) })
 }

@@ -184,8 +184,8 @@ func testSwapOnce(t *testing.T, open func() *proxy) {
 func testRaiseGranted(t *testing.T, open func() *proxy) {
 	a, b := open(), open()
 	for _, step := range []struct{ to, want uint64 }{{0, 0}, {5, 5}, {3, 5}, {1 << 60, 1 << 60}, {5, 1 << 60}, {math.MaxUint64, math.MaxUint64}} {
-		if err := a.RaiseGranted(a.ctx(), step.to); err != nil {
-			t.Fatalf("RaiseGranted(%d): %v", step.to, err)
+		if now, err := a.RaiseGranted(a.ctx(), step.to); err != nil || now != step.want {
+			t.Fatalf("RaiseGranted(%d) = %d, %v", step.to, now, err)
 		}
 		if got := b.leaseState("k").Granted; got != step.want {
 			t.Fatalf("the counter is %d after %d, want %d", got, step.to, step.want)
