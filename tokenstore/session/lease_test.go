@@ -3,8 +3,10 @@ package session_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"math"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -178,5 +180,46 @@ func TestLeaseValue(t *testing.T) {
 		if _, err := session.DecodeLease("other", b); err == nil && l.Held() {
 			t.Error("it reads as another key's")
 		}
+	}
+}
+
+// TestLeasesOfSeveralProxies: tokens are unique over all proxies, and one that
+// is asked for when another was told of is above it.
+func TestLeasesOfSeveralProxies(t *testing.T) {
+	e := sessiontest.NewEngine()
+	var mu sync.Mutex
+	highest, all := uint64(0), map[uint64]bool{}
+	var wg sync.WaitGroup
+	for p := range 3 {
+		s, err := session.Open(t.Context(), e.Port(), session.Options{Linger: time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = s.Close(true) }()
+		for w := range 4 {
+			wg.Go(func() {
+				key, was := tokenstore.Key(fmt.Sprint(p, w)), tokenstore.Lease{}
+				for n := range 50 {
+					mu.Lock()
+					floor := highest
+					mu.Unlock()
+					var err error
+					if was, err = s.GrantLease(t.Context(), key, was, asked(fmt.Sprint(n)), 0); err != nil {
+						t.Error(err)
+						return
+					}
+					mu.Lock()
+					if all[was.Token.Major] || was.Token.Major <= floor {
+						t.Errorf("token %v (granted before: %v) after %d was told of", was.Token, all[was.Token.Major], floor)
+					}
+					all[was.Token.Major], highest = true, max(highest, was.Token.Major)
+					mu.Unlock()
+				}
+			})
+		}
+	}
+	wg.Wait()
+	if len(all) != 600 {
+		t.Errorf("%d tokens", len(all))
 	}
 }

@@ -114,6 +114,8 @@ func testLastToken(t *testing.T, s LeaseStore) {
 		wantUsedUp(t, err, tokenstore.TokensUsedUpError{Key: "new", Epoch: epoch})
 	}
 	wantLease(t, s, "new", nobody)
+	_, err = grantLease(s, "other", nobody, asked("e"), 0) // what stands there comes first
+	wantLeaseError(t, err, "other", l)
 	if _, err := renewLease(s, "other", l, 5); err != nil {
 		t.Fatalf("RenewLease: %v", err)
 	}
