@@ -103,8 +103,9 @@ func TestGrantWaitsForRaise(t *testing.T) {
 		}
 		granted <- l
 	}()
+	watch := s.admin(t)
 	blocked := func() (yes bool) {
-		err := s.admin(t).QueryRow(t.Context(), "SELECT count(*) > 0 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%'||$1||'%'", o.TablePrefix+"swap_lease").Scan(&yes)
+		err := watch.QueryRow(t.Context(), "SELECT count(*) > 0 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%'||$1||'%'", o.TablePrefix+"swap_lease").Scan(&yes)
 		return err == nil && yes
 	}
 	eventually(t, 20*time.Second, "the grant waits for the raise", blocked)
