@@ -32,7 +32,7 @@ const (
 	addedFlag = 1
 	// leaseFlag marks a lease (leaserecord.go) in the place of a record. Logs of
 	// version 1 have none.
-	leaseFlag = 2
+	leaseFlag = 4
 )
 
 var (
@@ -145,10 +145,10 @@ type entry struct {
 // nextEntry takes the first entry off a payload; ok is false where its lengths
 // make no sense.
 func nextEntry(payload []byte) (e entry, rest []byte, ok bool) {
-	if len(payload) < entryHead || payload[0] > leaseFlag {
+	if len(payload) < entryHead || payload[0]&^addedFlag != 0 && payload[0] != leaseFlag {
 		return e, nil, false
 	}
-	e.added, e.lease = payload[0] == addedFlag, payload[0] == leaseFlag
+	e.added, e.lease = payload[0]&addedFlag != 0, payload[0] == leaseFlag
 	n, m := int(binary.BigEndian.Uint16(payload[1:])), int64(binary.BigEndian.Uint32(payload[3:]))
 	rest = payload[entryHead:]
 	if n == 0 || n > tokenstore.MaxKey || int64(n)+m > int64(len(rest)) {

@@ -37,8 +37,9 @@ func ReadHeader(ctx context.Context, b Backend) (h dump.Header, alive int, err e
 }
 
 // ImportHeader makes an engine remember the rules and epochs of another store,
-// the higher epoch of both, and the higher counter of tokens. Where a rule made other keys here, its error is a
-// *tokenstore.ChangedRulesError, and nothing is changed.
+// the higher epoch of both, and the higher counter of tokens. Where a rule made
+// other keys here, its error is a *tokenstore.ChangedRulesError, and nothing is
+// changed.
 func ImportHeader(ctx context.Context, b Backend, h dump.Header) error {
 	err := b.Update(ctx, func(old []byte) ([]byte, error) {
 		a, err := readAbout(old)
