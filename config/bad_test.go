@@ -61,10 +61,10 @@ var badFiles = []struct {
 		`f.yaml:2:1: found an invalid key for this map (valid YAML)`,
 	}},
 	{"numeric names", "1: 1\ntrue: 2\n<<: {a: 1}\n\"a b\\nc\": 3\n" + good, []string{
-		`f.yaml:1:1: 1: is not a setting (here stand: admin, fencing, limits, listen, log, rules, shutdown_timeout, store, unmatched_writes, upstream)`,
-		`f.yaml:2:1: true: is not a setting (here stand: admin, fencing, limits, listen, log, rules, shutdown_timeout, store, unmatched_writes, upstream)`,
+		`f.yaml:1:1: 1: is not a setting (here stand: admin, audit, fencing, limits, listen, log, rules, shutdown_timeout, store, unmatched_writes, upstream)`,
+		`f.yaml:2:1: true: is not a setting (here stand: admin, audit, fencing, limits, listen, log, rules, shutdown_timeout, store, unmatched_writes, upstream)`,
 		`f.yaml:3:1: <<: merge keys are not supported (write the settings out)`,
-		`f.yaml:4:1: "a b\nc": is not a setting (here stand: admin, fencing, limits, listen, log, rules, shutdown_timeout, store, unmatched_writes, upstream)`,
+		`f.yaml:4:1: "a b\nc": is not a setting (here stand: admin, audit, fencing, limits, listen, log, rules, shutdown_timeout, store, unmatched_writes, upstream)`,
 	}},
 	{"numbers", "limits: {max_waiting: 0x1F, max_waiting_per_key: 017, max_header: 1_000, max_buffered: 64KB, max_body_buffer: -1}\n" + good, []string{
 		`f.yaml:1:23: limits.max_waiting: "0x1F" is not a number (digits alone, as in 64)`,
@@ -142,13 +142,22 @@ leases: {}
 tracing: {}
 `, []string{
 		`f.yaml:2:15: store.etcd.endpoints: is missing (one or more, as in [http://127.0.0.1:2379])`,
-		`f.yaml:4:9: admin.token_file: is not built yet in this version (leave it out; listen on a loopback address)`,
-		`f.yaml:4:24: admin.tls: is not built yet in this version (leave it out; listen on a loopback address)`,
-		`f.yaml:4:33: admin.hosts: is not built yet in this version (leave it out; ask for a loopback name)`,
 		`f.yaml:7:10: limits.max_keys: is not built yet in this version (leave it out; keys are not counted)`,
-		`f.yaml:8:1: audit: is not built yet in this version (leave it out)`,
 		`f.yaml:9:1: leases: is not built yet in this version (leave it out)`,
 		`f.yaml:10:1: tracing: is not built yet in this version (leave it out)`,
+	}},
+	{"admin", "admin: {address: \"192.0.2.1:1\", tls: {cert_file: a}, hosts: [a, \"a:1\", \"*.a\", \"\"]}\n" + good, []string{
+		`f.yaml:1:18: admin.address: "192.0.2.1:1" is not a loopback address, and anybody could change keys there (127.0.0.1:PORT, [::1]:PORT or localhost:PORT; any other needs admin.token_file or admin.tls.client_ca_file)`,
+		`f.yaml:1:38: admin.tls.key_file: is missing (the file of the certificate's key)`,
+		`f.yaml:1:65: admin.hosts[1]: "a:1" is neither a name nor an IP address (as in fence.internal, without a port)`,
+		`f.yaml:1:72: admin.hosts[2]: "*.a" is neither a name nor an IP address (as in fence.internal, without a port)`,
+		`f.yaml:1:79: admin.hosts[3]: "" is neither a name nor an IP address (as in fence.internal, without a port)`,
+	}},
+	{"admin in clear text", "admin: {address: \":1\", token_file: a}\n" + good, []string{
+		`warning: f.yaml:1:8: admin.tls: is left out, and the token crosses the network for all to read (admin.tls.cert_file and key_file)`,
+	}},
+	{"admin with client certificates alone", "admin: {address: \":1\", tls: {client_ca_file: a}}\n" + good, []string{
+		`f.yaml:1:29: admin.tls.cert_file: is missing (the file of the certificate; or leave admin.tls out for plain HTTP)`,
 	}},
 	{"upstream over TLS", `upstream:
   url: http://a
@@ -201,11 +210,11 @@ tracing: {}
 	}},
 	{"addresses 2", "listen: {address: \"127.1:80\"}\nadmin: {address: \":9901\"}\n" + good, []string{
 		`f.yaml:1:19: listen.address: the host of "127.1:80" is neither a name nor an IP address (host:port, as in 127.0.0.1:8080)`,
-		`f.yaml:2:18: admin.address: ":9901" is not a loopback address (127.0.0.1:PORT, [::1]:PORT or localhost:PORT; any other needs admin.token_file, which is not built yet in this version)`,
+		`f.yaml:2:18: admin.address: ":9901" is not a loopback address, and anybody could change keys there (127.0.0.1:PORT, [::1]:PORT or localhost:PORT; any other needs admin.token_file or admin.tls.client_ca_file)`,
 	}},
 	{"addresses 3", "listen: {address: \"[::1]:65536\"}\nadmin: {address: \"192.0.2.1:9901\"}\n" + good, []string{
 		`f.yaml:1:19: listen.address: the port of "[::1]:65536" is not a number from 0 to 65535 (host:port, as in 127.0.0.1:8080)`,
-		`f.yaml:2:18: admin.address: "192.0.2.1:9901" is not a loopback address (127.0.0.1:PORT, [::1]:PORT or localhost:PORT; any other needs admin.token_file, which is not built yet in this version)`,
+		`f.yaml:2:18: admin.address: "192.0.2.1:9901" is not a loopback address, and anybody could change keys there (127.0.0.1:PORT, [::1]:PORT or localhost:PORT; any other needs admin.token_file or admin.tls.client_ca_file)`,
 	}},
 	{"addresses 4", "listen: {address: \":9901\"}\n" + good, []string{
 		`f.yaml:1:1: admin.address: is taken by listen.address already (another port)`,

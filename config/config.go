@@ -30,6 +30,9 @@ type Config struct {
 	// unsettled or quarantined (rule 12), 1ms to 24h.
 	ShutdownTimeout time.Duration `yaml:"shutdown_timeout"`
 	Log             Log           `yaml:"log"`
+	// Audit is the file that the lines about changes by an operator go to; "" is
+	// standard error.
+	Audit string `yaml:"audit"`
 
 	origin origin
 }
@@ -104,8 +107,15 @@ type TLS struct {
 
 // Admin is the operator's listener.
 type Admin struct {
-	// Address is a loopback host:port; "" turns the listener off.
+	// Address is host:port; "" turns the listener off. Where it is not a loopback
+	// address, TokenFile or TLS.ClientCAFile is set.
 	Address string `yaml:"address"`
+	// TokenFile has the bearer token that callers must know; "" for none.
+	TokenFile string    `yaml:"token_file"`
+	TLS       ListenTLS `yaml:"tls"`
+	// Hosts are the names that a Host header may carry beside loopback: names or
+	// IP addresses, without port.
+	Hosts []string `yaml:"hosts"`
 }
 
 // Store says where the highest tokens are kept. Exactly one of the kinds,

@@ -24,7 +24,7 @@ func TestBadFlags(t *testing.T) {
 	_, r := FromFlags(Flags{Admin: ":1", Listen: "x"})
 	wantLines(t, r,
 		`--listen: "x" is not an address (host:port, as in 127.0.0.1:8080)`,
-		`--admin: ":1" is not a loopback address (127.0.0.1:PORT, [::1]:PORT or localhost:PORT; any other needs admin.token_file, which is not built yet in this version)`,
+		`--admin: ":1" is not a loopback address, and anybody could change keys there (127.0.0.1:PORT, [::1]:PORT or localhost:PORT; any other needs admin.token_file or admin.tls.client_ca_file)`,
 		"--upstream: is missing (the service to protect, as in http://127.0.0.1:9000)",
 		"--data: is empty (a directory, as in ./fenceproxy-data)",
 		"--key: is missing (what the path names, as in account:{id}; or token: none)")

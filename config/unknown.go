@@ -11,13 +11,9 @@ const notBuilt = " is not built yet in this version"
 // unbuilt are the settings that the contract names and this version does not
 // have, by generic path, each with what to do instead.
 var unbuilt = map[string]string{
-	"admin.token_file": "leave it out; listen on a loopback address",
-	"admin.tls":        "leave it out; listen on a loopback address",
-	"admin.hosts":      "leave it out; ask for a loopback name",
-	"limits.max_keys":  "leave it out; keys are not counted",
-	"audit":            "leave it out",
-	"leases":           "leave it out",
-	"tracing":          "leave it out",
+	"limits.max_keys": "leave it out; keys are not counted",
+	"leases":          "leave it out",
+	"tracing":         "leave it out",
 }
 
 // unknown says what is wrong with a setting that no struct has: not built

@@ -88,22 +88,8 @@ func (v *validator) listeners() {
 		v.fail("listen.address", err.message, err.remedy)
 	}
 	v.socketMode(listen)
-	v.listenTLS()
-	if v.cfg.Admin.Address == "" {
-		return
-	}
-	admin, err := parseAddress(v.cfg.Admin.Address)
-	switch {
-	case err != nil:
-		v.fail("admin.address", err.message, err.remedy)
-	case admin.unix != "":
-		v.fail("admin.address", "is a unix socket, which only listen.address may be", "127.0.0.1:PORT, [::1]:PORT or localhost:PORT")
-	case !admin.loopback():
-		v.fail("admin.address", quote(v.cfg.Admin.Address)+" is not a loopback address",
-			"127.0.0.1:PORT, [::1]:PORT or localhost:PORT; any other needs admin.token_file, which"+notBuilt)
-	case admin.overlaps(listen):
-		v.fail("admin.address", "is taken by listen.address already", "another port")
-	}
+	v.serverTLS("listen.tls", l.TLS)
+	v.admin(listen)
 }
 
 // socketMode looks for a mode that says nothing, or locks everybody out.
@@ -117,15 +103,14 @@ func (v *validator) socketMode(listen address) {
 	}
 }
 
-// listenTLS wants files that go together. What is in them is read where they
+// serverTLS wants files that go together. What is in them is read where they
 // are used.
-func (v *validator) listenTLS() {
-	t := v.cfg.Listen.TLS
+func (v *validator) serverTLS(path string, t ListenTLS) {
 	switch {
 	case t.On() && t.KeyFile == "":
-		v.fail("listen.tls.key_file", "is missing", "the file of the certificate's key")
+		v.fail(path+".key_file", "is missing", "the file of the certificate's key")
 	case !t.On() && (t.KeyFile != "" || t.ClientCAFile != ""):
-		v.fail("listen.tls.cert_file", "is missing", "the file of the certificate; or leave listen.tls out for plain HTTP")
+		v.fail(path+".cert_file", "is missing", "the file of the certificate; or leave "+path+" out for plain HTTP")
 	}
 }
 

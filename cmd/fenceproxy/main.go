@@ -56,7 +56,7 @@ func newRoot() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(newServe(), newCheck(), newExplain(), newDemo(), newStore(), newVersion())
+	root.AddCommand(newServe(), newCheck(), newExplain(), newDemo(), newKeys(), newStore(), newVersion())
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return fromEnvironment(cmd.Flags()) }
 	return root
 }

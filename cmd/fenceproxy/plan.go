@@ -34,6 +34,7 @@ type planned struct {
 	fingerprints tokenstore.Rules
 	epochs       map[string]uint64
 	etcd         etcd.Options // of a configuration with store.etcd
+	operator     operator
 }
 
 // plan provisions a configuration as far as check does, and adds what is
@@ -55,7 +56,8 @@ func plan(cfg *config.Config, report *config.Report) planned {
 	p.table = planRoutes(cfg, report, p.routes)
 	p.upstream = planUpstream(cfg, report)
 	p.etcd = planEtcd(cfg, report)
-	p.certificates = planTLS(cfg, report)
+	p.certificates = planTLS(cfg, report, "listen.tls", cfg.Listen.TLS)
+	p.operator = planAdmin(cfg, report)
 	return p
 }
 

@@ -8,23 +8,23 @@ import (
 	"github.com/fenceproxy/fenceproxy/proxy/listen"
 )
 
-// planTLS reads the certificates of the data port; nil for plain HTTP.
-func planTLS(cfg *config.Config, report *config.Report) *listen.Certificates {
-	t := cfg.Listen.TLS
-	if !t.On() || report.Has("listen.tls") {
+// planTLS reads the certificates of a listener, whose setting is named; nil for
+// plain HTTP.
+func planTLS(cfg *config.Config, report *config.Report, setting string, t config.ListenTLS) *listen.Certificates {
+	if !t.On() || report.Has(setting) {
 		return nil
 	}
 	certificates, err := listen.NewCertificates(listen.Files{Cert: t.CertFile, Key: t.KeyFile, ClientCA: t.ClientCAFile})
 	if err != nil {
-		setting := "listen.tls"
+		at := setting
 		if bad := (*listen.FileError)(nil); errors.As(err, &bad) {
-			setting, err = setting+"."+bad.Setting, bad.Err
+			at, err = at+"."+bad.Setting, bad.Err
 		}
-		report.Add(cfg.Errorf(setting, "%v", err))
+		report.Add(cfg.Errorf(at, "%v", err))
 		return nil
 	}
 	if since, expired := certificates.Expired(time.Now()); expired {
-		report.Warn(cfg.Errorf("listen.tls.cert_file", "the certificate has expired on %s, and clients will refuse it; renew it", since.Format(time.DateOnly)))
+		report.Warn(cfg.Errorf(setting+".cert_file", "the certificate has expired on %s, and clients will refuse it; renew it", since.Format(time.DateOnly)))
 	}
 	return certificates
 }

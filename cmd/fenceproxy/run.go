@@ -24,7 +24,6 @@ import (
 	"github.com/fenceproxy/fenceproxy/proxy/gate"
 	"github.com/fenceproxy/fenceproxy/proxy/listen"
 	"github.com/fenceproxy/fenceproxy/proxy/route"
-	"github.com/fenceproxy/fenceproxy/tokenstore"
 )
 
 // service is a running proxy.
@@ -36,7 +35,8 @@ type service struct {
 	handler *proxy.Handler // of data
 	data    *http.Server
 	admin   *http.Server // nil when it is off
-	failed  chan error   // a listener that broke, a store that is of no more use
+	audit   *admin.Audit
+	failed  chan error // a listener that broke, a store that is of no more use
 }
 
 // run serves until a signal comes, the store fails, or a listener breaks.
@@ -76,9 +76,12 @@ func start(cfg *config.Config, p planned, log *zap.Logger) (_ *service, err erro
 			_ = data.Close() // takes the file of a unix socket away
 		}
 	}()
-	operator, err := listenAdmin(cfg.Admin.Address)
+	operator, err := s.listenAdmin(p.operator)
 	if err != nil {
 		return nil, err
+	}
+	if s.audit, err = openAudit(cfg.Audit); err != nil {
+		return nil, &exitError{exitFailed, fmt.Errorf("audit: %w", err)}
 	}
 	registry := newRegistry()
 	if s.store, err = open(context.Background(), cfg, p, newStoreFigures(registry), log); err != nil {
@@ -100,7 +103,7 @@ func start(cfg *config.Config, p planned, log *zap.Logger) (_ *service, err erro
 	ready := []zap.Field{zap.String("version", version()), zap.Stringer("listen", data.Addr()), zap.String("upstream", cfg.Upstream.URL),
 		zap.Int("rules", len(p.rules)), zap.Bool("quarantine", s.store.Recovered())}
 	if operator != nil {
-		s.admin = &http.Server{Handler: s.adminHandler(p, registry), ReadHeaderTimeout: 10 * time.Second}
+		s.admin = s.newAdmin(p, registry)
 		s.serve(s.admin, operator, "admin.address")
 		ready = append(ready, zap.Stringer("admin", operator.Addr()))
 	}
@@ -116,18 +119,6 @@ func start(cfg *config.Config, p planned, log *zap.Logger) (_ *service, err erro
 	log.Info("ready", ready...)
 	s.tell(daemon.SdNotifyReady)
 	return s, nil
-}
-
-// listenAdmin opens the admin listener; an empty address is none.
-func listenAdmin(address string) (net.Listener, error) {
-	if address == "" {
-		return nil, nil
-	}
-	l, err := net.Listen("tcp", address)
-	if err != nil {
-		return nil, notListening("admin.address", err)
-	}
-	return l, nil
 }
 
 func notListening(setting string, err error) error {
@@ -172,21 +163,6 @@ func (s *service) newHandler(p planned, reg prometheus.Registerer) *proxy.Handle
 		BodyTimeout: s.cfg.Listen.HeaderTimeout,
 		Metrics:     proxy.NewMetrics(reg, s.gate), Log: s.log, AccessLog: s.cfg.Log.Access,
 	})
-}
-
-func (s *service) adminHandler(p planned, gatherer prometheus.Gatherer) http.Handler {
-	return admin.NewHandler(admin.Options{Gate: s.gate, Store: s.store, Metrics: gatherer, Ready: s.ready, Formats: formatsOf(p)})
-}
-
-// formatsOf are the formats of the fenced rules by their names.
-func formatsOf(p planned) map[string]tokenstore.Format {
-	formats := map[string]tokenstore.Format{}
-	for i := range p.rules {
-		if p.rules[i].Fenced {
-			formats[p.rules[i].Name] = p.rules[i].Format
-		}
-	}
-	return formats
 }
 
 // newRegistry has the figures of Go itself.

@@ -24,6 +24,7 @@ const scriptPatience = 30 * time.Second
 type process struct {
 	cmd   *exec.Cmd
 	ready chan string   // gets the address; closed at the log's end
+	admin string        // the admin listener's; set before ready gets the other one
 	ended chan struct{} // closed when the process is over
 
 	mu  sync.Mutex
@@ -31,7 +32,8 @@ type process struct {
 }
 
 // proxy ARG… starts `fenceproxy serve ARG…` and returns when it is ready. $PROXY
-// is then its address, and logged looks at its log.
+// is then its address, $ADMIN that of its admin listener, and logged looks at its
+// log.
 func cmdProxy(ts *testscript.TestScript, neg bool, args []string) {
 	stage := stageOf(ts)
 	usage(ts, neg || len(args) == 0, "proxy ARG… (of serve)")
@@ -63,6 +65,7 @@ func startProxy(ts *testscript.TestScript, cmd *exec.Cmd) {
 			ts.Fatalf("the proxy ended before it was ready")
 		}
 		ts.Setenv("PROXY", addr)
+		ts.Setenv("ADMIN", p.admin)
 	case <-time.After(scriptPatience):
 		ts.Fatalf("the proxy is not ready after %v", scriptPatience)
 	}
@@ -90,8 +93,9 @@ func (p *process) follow(stderr io.Reader) {
 		p.mu.Lock()
 		p.log.Write(line)
 		p.mu.Unlock()
-		var entry struct{ Msg, Listen string }
+		var entry struct{ Msg, Listen, Admin string }
 		if json.Unmarshal(line, &entry) == nil && entry.Msg == "ready" {
+			p.admin = entry.Admin
 			p.ready <- entry.Listen
 		}
 		if err != nil {

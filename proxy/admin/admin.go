@@ -1,168 +1,121 @@
-// Package admin is the operator's listener: health, metrics, and what goes on
-// at a resource key. It changes nothing in this version.
+// Package admin is the operator's listener: health, metrics, what goes on at a
+// resource key, and what an operator may do about it. Every change obeys the
+// rules of the gate, needs a reason, and is told to the audit before it is made.
 package admin
 
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
-	"net"
 	"net/http"
-	"net/netip"
-	"net/url"
-	"strings"
 	"time"
 
 	"github.com/go-chi/chi/v5"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"go.uber.org/zap"
 
 	"github.com/fenceproxy/fenceproxy/proxy/gate"
+	"github.com/fenceproxy/fenceproxy/proxy/guard"
 	"github.com/fenceproxy/fenceproxy/proxy/wire"
 	"github.com/fenceproxy/fenceproxy/tokenstore"
+	"github.com/fenceproxy/fenceproxy/tokenstore/dump"
 )
 
-// Options of the admin API; all must be set.
+// Options of the admin API.
 type Options struct {
 	Gate    *gate.Gate
 	Store   tokenstore.Store
 	Metrics prometheus.Gatherer
 	// Ready returns why no write can be admitted, or nil.
 	Ready func(context.Context) error
-	// Formats are the formats of the fenced rules by their names. Where they
-	// differ, a request has to name the rule that owns its key.
-	Formats map[string]tokenstore.Format
+	// Rules are the rules by their index; Owners names, by the same index, those
+	// that can make a key.
+	Rules  []Rule
+	Owners func(key tokenstore.Key) []int
+	// Audit takes the lines about changes; Log is told of those about their end
+	// that cannot be written. A nil Log drops them.
+	Audit *Audit
+	Log   *zap.Logger
+	// Token, where it is not nil, has to be known by every caller but those that
+	// ask for health. Hosts are names that a Host header may carry.
+	Token *guard.Token
+	Hosts []string
+	// Header is what an export says of the whole store.
+	Header func() dump.Header
 }
 
-const (
-	keysPath     = "/v1/keys/"
-	storeTimeout = 5 * time.Second // for one look into the store
-)
+// Rule is what the admin API knows of a rule.
+type Rule struct {
+	Name         string
+	Fenced       bool
+	Format       tokenstore.Format
+	Epoch        uint64
+	DrainTimeout time.Duration
+	MaxToken     tokenstore.Token // bounds what is raised where HasMaxToken is set
+	HasMaxToken  bool
+}
+
+// storeTimeout is for one look into the store.
+const storeTimeout = 5 * time.Second
 
 // NewHandler returns the admin API. It is safe for concurrent use.
 func NewHandler(o Options) http.Handler {
-	a := &api{o}
+	a := &api{Options: o}
+	if a.Log == nil {
+		a.Log = zap.NewNop()
+	}
+	a.guard = guard.New(guard.Options{Token: o.Token, Hosts: o.Hosts, Refuse: refuse, BodyTypes: []string{"application/json"}})
+	imports := guard.New(guard.Options{Token: o.Token, Hosts: o.Hosts, Refuse: refuse, BodyTypes: []string{"application/x-ndjson", "application/json"}})
 	r := chi.NewRouter()
-	r.Use(onlyLocalHost)
+	r.NotFound(a.guard.Wrap(http.HandlerFunc(noEndpoint)).ServeHTTP)
+	r.MethodNotAllowed(a.guard.Wrap(http.HandlerFunc(noMethod)).ServeHTTP)
 	r.Get("/healthz", func(w http.ResponseWriter, _ *http.Request) { text(w, http.StatusOK, "alive") })
 	r.Get("/readyz", a.readyz)
-	r.Method(http.MethodGet, "/metrics", promhttp.HandlerFor(o.Metrics, promhttp.HandlerOpts{}))
-	r.Get(keysPath+"*", a.key)
+	r.With(imports.Wrap).Post(wire.ImportPath, a.importDump)
+	r.Group(func(r chi.Router) {
+		r.Use(a.guard.Wrap)
+		r.Method(http.MethodGet, "/metrics", promhttp.HandlerFor(o.Metrics, promhttp.HandlerOpts{}))
+		r.Get(wire.KeysPath, a.list)
+		r.Get(wire.KeysPath+"/*", a.get)
+		r.Post(wire.KeysPath+"/*", a.change)
+		r.Delete(wire.KeysPath+"/*", a.forget)
+		r.Post(wire.ForgetPath, a.forgetMany)
+		r.Get(wire.CheckPath, a.check)
+		r.Get(wire.ExportPath, a.export)
+	})
 	return r
 }
 
-type api struct{ Options }
+type api struct {
+	Options
+	guard *guard.Guard
+}
 
+// readyz, like healthz, is asked by probes, which know no token and call the
+// pod by its address: they get one word. Why the proxy is not ready is for those
+// who may see the rest.
 func (a *api) readyz(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), storeTimeout)
 	defer cancel()
-	if err := a.Ready(ctx); err != nil {
+	err := a.Ready(ctx)
+	switch {
+	case err == nil:
+		text(w, http.StatusOK, "ready")
+	case a.guard.Knows(r) && a.guard.Trusts(r):
 		text(w, http.StatusServiceUnavailable, "not ready: "+err.Error())
-		return
+	default:
+		text(w, http.StatusServiceUnavailable, "not ready")
 	}
-	text(w, http.StatusOK, "ready")
 }
 
-// key tells of one resource key, as it stands in answers and logs, with
-// percent-escapes of its own, so that in the URL it is escaped once more.
-func (a *api) key(w http.ResponseWriter, r *http.Request) {
-	key, err := url.PathUnescape(strings.TrimPrefix(r.URL.EscapedPath(), keysPath))
-	if err != nil || key == "" || len(key) > tokenstore.MaxKey {
-		text(w, http.StatusBadRequest, "the path must be /v1/keys/ and a resource key of 1 to 1024 bytes, percent-encoded once")
-		return
-	}
-	format, err := a.format(r.URL.Query().Get("rule"))
-	if err != nil {
-		text(w, http.StatusBadRequest, err.Error())
-		return
-	}
-	ctx, cancel := context.WithTimeout(r.Context(), storeTimeout)
-	defer cancel()
-	rec, ok, err := a.Store.Load(ctx, tokenstore.Key(key))
-	if err != nil {
-		text(w, http.StatusServiceUnavailable, err.Error())
-		return
-	}
-	st := a.Gate.Status(tokenstore.Key(key), ok)
-	if !ok && len(st.InFlight) == 0 && len(st.Unsettled) == 0 && st.Waiting == 0 && st.QuarantinedUntil.IsZero() {
-		text(w, http.StatusNotFound, "no token was ever recorded for this key")
-		return
-	}
-	answer(w, status(key, format, rec, ok, st))
+func noEndpoint(w http.ResponseWriter, _ *http.Request) {
+	wire.NewRefusal(wire.AdminNotFound, "the admin API has no such path; see the README").Write(w)
 }
 
-// format is the format of the rule that owns a key: the named one, or the only
-// one that there is.
-func (a *api) format(rule string) (tokenstore.Format, error) {
-	if rule != "" {
-		f, ok := a.Formats[rule]
-		if !ok {
-			return 0, fmt.Errorf("no fenced rule has the name %q", rule)
-		}
-		return f, nil
-	}
-	only := tokenstore.Decimal
-	first := true
-	for _, f := range a.Formats {
-		if !first && f != only {
-			return 0, errors.New("the rules have different formats of tokens: name the one that owns the key, as in ?rule=NAME")
-		}
-		only, first = f, false
-	}
-	return only, nil
-}
-
-// status puts together what the store and the gate know.
-func status(key string, format tokenstore.Format, rec tokenstore.Record, recorded bool, st gate.Status) wire.KeyStatus {
-	out := wire.KeyStatus{Key: key, Holder: rec.Holder, Waiting: st.Waiting,
-		InFlight: []wire.InFlight{}, Unsettled: []wire.Unsettled{}}
-	if recorded {
-		out.Highest = format.Print(rec.Highest)
-		out.RaisedAt = &rec.RaisedAt
-	}
-	if !st.QuarantinedUntil.IsZero() {
-		out.QuarantinedUntil = &st.QuarantinedUntil
-	}
-	for _, f := range st.InFlight {
-		out.InFlight = append(out.InFlight, wire.InFlight{Token: printed(format, f.Token, f.Unordered), Count: f.Count, Since: f.Since})
-	}
-	for _, u := range st.Unsettled {
-		out.Unsettled = append(out.Unsettled, wire.Unsettled{Token: printed(format, u.Token, u.Unordered), Until: u.Until, Why: u.Why})
-	}
-	return out
-}
-
-// printed is a token, or nothing for an unordered write.
-func printed(format tokenstore.Format, t tokenstore.Token, unordered bool) string {
-	if unordered {
-		return ""
-	}
-	return format.Print(t)
-}
-
-// onlyLocalHost keeps browsers out that were led here by a foreign name.
-func onlyLocalHost(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !localHost(r.Host) {
-			text(w, http.StatusForbidden, "the Host header must be localhost or a loopback address")
-			return
-		}
-		next.ServeHTTP(w, r)
-	})
-}
-
-func localHost(hostport string) bool {
-	host, _, err := net.SplitHostPort(hostport)
-	if err != nil {
-		host = hostport
-	}
-	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
-	if strings.EqualFold(host, "localhost") {
-		return true
-	}
-	ip, err := netip.ParseAddr(host)
-	return err == nil && ip.IsLoopback()
+func noMethod(w http.ResponseWriter, _ *http.Request) {
+	r := wire.NewRefusal(wire.AdminNotFound, "this path does not take that method; see the README")
+	r.Status = http.StatusMethodNotAllowed
+	r.Write(w)
 }
 
 func text(w http.ResponseWriter, status int, line string) {

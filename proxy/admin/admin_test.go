@@ -1,68 +1,17 @@
 package admin
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
-	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
-	"github.com/fenceproxy/fenceproxy/proxy/gate"
 	"github.com/fenceproxy/fenceproxy/proxy/wire"
 	"github.com/fenceproxy/fenceproxy/tokenstore"
-	"github.com/fenceproxy/fenceproxy/tokenstore/memory"
-	"github.com/fenceproxy/fenceproxy/tokenstore/storetest"
 )
-
-type rig struct {
-	*testing.T
-	store   *storetest.Faulty
-	gate    *gate.Gate
-	handler http.Handler
-	ready   error
-	formats map[string]tokenstore.Format
-}
-
-func newRig(t *testing.T) *rig {
-	r := &rig{T: t, store: storetest.NewFaulty(memory.New()), formats: map[string]tokenstore.Format{"a": tokenstore.Decimal}}
-	var err error
-	if r.gate, err = gate.New(r.store, gate.Options{Settle: time.Hour}); err != nil {
-		t.Fatal(err)
-	}
-	reg := prometheus.NewRegistry()
-	reg.MustRegister(prometheus.NewGauge(prometheus.GaugeOpts{Name: "fenceproxy_test"}))
-	r.handler = NewHandler(Options{Gate: r.gate, Store: r.store, Metrics: reg,
-		Ready: func(context.Context) error { return r.ready }, Formats: r.formats})
-	return r
-}
-
-func (r *rig) get(target string) (int, string) {
-	req := httptest.NewRequest(http.MethodGet, target, nil)
-	req.Host = "127.0.0.1:9901"
-	return r.do(req)
-}
-
-func (r *rig) do(req *http.Request) (int, string) {
-	w := httptest.NewRecorder()
-	r.handler.ServeHTTP(w, req)
-	return w.Code, w.Body.String()
-}
-
-func (r *rig) enter(key tokenstore.Key, n uint64) *gate.Ticket {
-	r.Helper()
-	t := new(gate.Ticket)
-	err := r.gate.Enter(r.Context(), gate.Request{Claims: []gate.Claim{{Key: key, Token: tokenstore.Token{Major: n}}},
-		DrainTimeout: time.Second, Settle: time.Hour, Since: time.Now()}, t)
-	if err != nil {
-		r.Fatal(err)
-	}
-	return t
-}
 
 func TestHealth(t *testing.T) {
 	r := newRig(t)
@@ -86,20 +35,17 @@ func TestKey(t *testing.T) {
 	r.enter(key, 7)
 	r.enter(key, 7)
 	r.enter(key, 7).Unsettle("reset")
-	code, body := r.get("/v1/keys/%2Fa%2Fit%2527s")
 	var st wire.KeyStatus
-	if err := json.Unmarshal([]byte(body), &st); err != nil || code != 200 {
-		t.Fatalf("%d %s %v", code, body, err)
-	}
-	if st.Key != key || st.Highest != "7" || st.RaisedAt == nil || len(st.InFlight) != 1 || st.InFlight[0].Count != 2 || st.InFlight[0].Token != "7" ||
+	r.into(&st, 200, "GET", "/v1/keys/%2Fa%2Fit%2527s", "")
+	if st.Key != key || st.Rule != "a" || st.Highest != "7" || st.RaisedAt == nil || len(st.InFlight) != 1 || st.InFlight[0].Count != 2 || st.InFlight[0].Token != "7" ||
 		len(st.Unsettled) != 1 || st.Unsettled[0].Why != "reset" || st.QuarantinedUntil != nil {
-		t.Errorf("%s", body)
+		t.Errorf("%+v", st)
 	}
 	r.enter("idle", 1).Settle()
 	if code, body := r.get("/v1/keys/idle"); code != 200 || !strings.Contains(body, `"in_flight":[],"unsettled":[]`) {
 		t.Errorf("%d %s", code, body)
 	}
-	for path, want := range map[string]int{"/v1/keys/nobody": 404, "/v1/keys/": 400, "/v1/keys/" + strings.Repeat("k", 1025): 400, "/v1/other": 404} {
+	for path, want := range map[string]int{"/v1/keys/nobody": 404, "/v1/keys/": 400, "/v1/keys/" + strings.Repeat("k", 1025): 400, "/v1/other": 404, "/v1/keys/k?rul=a": 400, "/v1/keys/k?rule=a&rule=a": 400} {
 		if code, body := r.get(path); code != want {
 			t.Errorf("%.20s: %d %s", path, code, body)
 		}
@@ -110,39 +56,188 @@ func TestKey(t *testing.T) {
 	}
 }
 
-// Where the formats of the rules differ, the one that owns the key is named.
-func TestKeyOfRule(t *testing.T) {
-	r := newRig(t)
-	r.formats["z"] = tokenstore.Hex
-	r.enter("k", 31).Settle()
-	for path, want := range map[string]string{"/v1/keys/k": "?rule=NAME", "/v1/keys/k?rule=z": `"highest":"0x1f"`, "/v1/keys/k?rule=a": `"highest":"31"`, "/v1/keys/k?rule=x": "no fenced rule"} {
-		if _, body := r.get(path); !strings.Contains(body, want) {
+// Tokens are printed as the rule that can make the key has them, and the rule is
+// to be named where that is not plain.
+func TestOwner(t *testing.T) {
+	r := newRig(t, func(o *Options) {
+		o.Rules = []Rule{{Name: "d", Fenced: true}, {Name: "h", Fenced: true, Format: tokenstore.Hex}, {Name: "d2", Fenced: true}, {Name: "none"}}
+		o.Owners = func(key tokenstore.Key) []int {
+			return map[tokenstore.Key][]int{"d": {0, 2, 3}, "h": {1}, "both": {0, 1}, "open": {3}}[key]
+		}
+	})
+	for _, key := range []tokenstore.Key{"d", "h", "both", "gone"} {
+		r.enter(key, 31).Settle()
+	}
+	for path, want := range map[string]string{
+		"d": `"highest":"31"`, "h": `"highest":"0x1f"`, "both": "differ in format or epoch", "both?rule=h": `"highest":"0x1f"`, "both?rule=d": `"highest":"31"`,
+		"both?rule=x": "no fenced rule", "d?rule=h": "cannot make this key", "gone": "?rule=NAME", "gone?rule=h": `"highest":"0x1f"`, "h?rule=none": "no fenced rule",
+	} {
+		if _, body := r.get("/v1/keys/" + path); !strings.Contains(body, want) {
 			t.Errorf("%s: %s", path, body)
 		}
 	}
-}
-
-// A browser that was led here by a foreign name is kept out.
-func TestForeignHost(t *testing.T) {
-	r := newRig(t)
-	for host, want := range map[string]int{"localhost:9901": 200, "LOCALHOST": 200, "127.0.0.1": 200, "[::1]:9901": 200, "127.9.9.9:1": 200,
-		"evil.example": 403, "localhost.evil.example": 403, "10.0.0.1:9901": 403, "": 403, "127.0.0.1.evil.example": 403} {
-		req := httptest.NewRequest(http.MethodGet, "/healthz", nil)
-		req.Host = host
-		if code, _ := r.do(req); code != want {
-			t.Errorf("Host %q: %d, want %d", host, code, want)
+	var l wire.KeyList
+	r.into(&l, 200, "GET", "/v1/keys", "")
+	got, _ := json.Marshal(l)
+	for _, want := range []string{`"key":"both","rule":"d","highest":"31"`, `"key":"d","rule":"d","highest":"31"`, `"key":"gone","highest":"31.0"`, `"key":"h","rule":"h","highest":"0x1f"`} {
+		if !strings.Contains(string(got), want) {
+			t.Errorf("%s lacks %s", got, want)
 		}
 	}
 }
 
-// This version changes nothing.
-func TestReadOnly(t *testing.T) {
+func TestList(t *testing.T) {
 	r := newRig(t)
-	for _, method := range []string{"POST", "PUT", "DELETE", "PATCH"} {
-		req := httptest.NewRequest(method, "/v1/keys/k", nil)
-		req.Host = "localhost"
-		if code, _ := r.do(req); code != 405 {
-			t.Errorf("%s: %d", method, code)
+	for _, key := range []tokenstore.Key{"a:1", "a:2", "a:3", "b"} {
+		r.enter(key, 5).Settle()
+	}
+	var l wire.KeyList
+	r.into(&l, 200, "GET", "/v1/keys?prefix=a:&limit=2", "")
+	if len(l.Keys) != 2 || l.Next != "a:2" || l.Keys[1].Key != "a:2" || l.Keys[0].Highest != "5" || l.Keys[0].RaisedAt == nil || l.Keys[0].Rule != "a" {
+		t.Errorf("%+v", l)
+	}
+	l = wire.KeyList{}
+	r.into(&l, 200, "GET", "/v1/keys?prefix=a:&limit=2&after=a:2", "")
+	if len(l.Keys) != 1 || l.Next != "" {
+		t.Errorf("%+v", l)
+	}
+	l = wire.KeyList{}
+	if r.into(&l, 200, "GET", "/v1/keys?prefix=zzz", ""); l.Keys == nil || len(l.Keys) > 0 {
+		t.Errorf("%+v", l)
+	}
+	for _, q := range []string{"limit=0", "limit=1001", "limit=x", "limit=", "before=x", "limit=1&limit=2", "%zz"} {
+		r.refused(wire.AdminMalformed, "GET", "/v1/keys?"+q, "")
+	}
+}
+
+func TestCheck(t *testing.T) {
+	r := newRig(t)
+	r.enter("a:1", 7).Settle()
+	var c wire.CheckReport
+	r.into(&c, 200, "GET", "/v1/check?key=a:1&token=007", "")
+	if c.Token != "7" || c.Highest != "7" || c.Rule != "a" {
+		t.Errorf("%+v", c)
+	}
+	r.into(&c, 200, "GET", "/v1/check?key=a:new&token=1", "")
+	if p := r.refused(wire.StaleToken, "GET", "/v1/check?key=a:1&token=6", ""); p.Status != 409 || p.Highest != "7" || p.Key != "a:1" || p.Token != "6" {
+		t.Errorf("%+v", p)
+	}
+	r.refused(wire.TokenMalformed, "GET", "/v1/check?key=a:1&token=-1", "")
+	r.refused(wire.TokenMalformed, "GET", "/v1/check?key=a:1", "")
+	r.refused(wire.AdminMalformed, "GET", "/v1/check?token=1", "")
+	if h, _ := r.highest("a:1"); h.Major != 7 {
+		t.Errorf("it raised to %v", h)
+	}
+	if _, ok := r.highest("a:new"); ok {
+		t.Error("it made a record")
+	}
+}
+
+// A browser that was led here by a foreign name is kept out; probes call the pod
+// by its address, and learn one word.
+func TestForeignHost(t *testing.T) {
+	r := newRig(t, func(o *Options) { o.Hosts = []string{"fence.example"} })
+	for host, want := range map[string]int{"localhost:9901": 200, "LOCALHOST": 200, "127.0.0.1": 200, "[::1]:9901": 200, "127.9.9.9:1": 200,
+		"fence.example": 200, "FENCE.example:9901": 200, "evil.example": 403, "localhost.evil.example": 403, "10.0.0.1:9901": 403, "": 403,
+		"127.0.0.1.evil.example": 403, "sub.fence.example": 403, "fence.example.evil": 403} {
+		for path, here := range map[string]int{"/metrics": 200, "/v1/keys": 200, "/v1/keys/a:1": 404, "/nothing": 404} {
+			req := httptest.NewRequest("GET", path, nil)
+			req.Host = host
+			if want == 403 {
+				here = 403
+			}
+			if code, body := r.do(req); code != here {
+				t.Errorf("Host %q: %s: %d %s, want %d", host, path, code, body, here)
+			}
 		}
+		for _, probe := range []string{"/healthz", "/readyz"} {
+			req := httptest.NewRequest("GET", probe, nil)
+			req.Host = host
+			if code, body := r.do(req); code != 200 {
+				t.Errorf("Host %q: %s: %d %s", host, probe, code, body)
+			}
+		}
+	}
+	r.ready = errors.New("the store at 10.1.2.3 sleeps")
+	req := httptest.NewRequest("GET", "/readyz", nil)
+	req.Host = "evil.example"
+	if code, body := r.do(req); code != 503 || body != "not ready\n" {
+		t.Errorf("%d %q", code, body)
+	}
+}
+
+// Without the token nobody learns whether a key, or a path, exists.
+func TestToken(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "token")
+	const secret = "0123456789abcdef0123"
+	if err := os.WriteFile(path, []byte(secret+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := newRig(t, withToken(path))
+	r.enter("a:1", 7).Settle()
+	var bodies []string
+	for _, target := range []string{"/v1/keys/a:1", "/v1/keys/a:2", "/v1/keys", "/metrics", "/v1/check?key=a:1&token=1", "/v1/export", "/nothing"} {
+		for _, auth := range [][]string{nil, {"Bearer"}, {"Bearer "}, {"Bearer x"}, {"Basic " + secret}, {"Bearer " + secret + "4"}, {"Bearer " + secret[1:]}, {"Bearer " + secret, "Bearer " + secret}} {
+			req := r.request("GET", target, "")
+			req.Header["Authorization"] = auth
+			w := httptest.NewRecorder()
+			r.handler.ServeHTTP(w, req)
+			if w.Code != 401 || w.Header().Get("WWW-Authenticate") != "Bearer" {
+				t.Errorf("%s with %q: %d %s", target, auth, w.Code, w.Body)
+			}
+			bodies = append(bodies, w.Body.String())
+		}
+		req := r.request("GET", target, "")
+		req.Header.Set("Authorization", "bearer "+secret)
+		if code, body := r.do(req); code == 401 {
+			t.Errorf("%s: %s", target, body)
+		}
+	}
+	for _, b := range bodies {
+		if b != bodies[0] {
+			t.Errorf("answers differ: %s and %s", b, bodies[0])
+		}
+	}
+	r.take()
+	for _, c := range [][3]string{{"POST", "/v1/keys/a:1/raise", `{"token":"9","reason":"r"}`}, {"DELETE", "/v1/keys/a:1", `{"reason":"r"}`}, {"POST", "/v1/forget", `{"prefix":"a","reason":"r"}`}, {"POST", "/v1/import?reason=r", ""}, {"PUT", "/v1/keys/a:1", ""}} {
+		r.refused(wire.AdminUnauthorized, c[0], c[1], c[2])
+	}
+	if l := r.take(); len(l) > 0 {
+		t.Errorf("strangers fill the audit: %+v", l)
+	}
+	for _, probe := range []string{"/healthz", "/readyz"} {
+		if code, body := r.get(probe); code != 200 {
+			t.Errorf("%s: %d %s", probe, code, body)
+		}
+	}
+	if h, _ := r.highest("a:1"); h.Major != 7 {
+		t.Errorf("raised to %v", h)
+	}
+}
+
+// What a page of another origin can make a browser send changes nothing.
+func TestBrowser(t *testing.T) {
+	r := newRig(t)
+	r.enter("a:1", 7).Settle()
+	for _, c := range []struct {
+		name          wire.Name
+		header, value string
+	}{
+		{wire.AdminMediaType, "Content-Type", "text/plain"}, {wire.AdminMediaType, "Content-Type", ""}, {wire.AdminMediaType, "Content-Type", "application/x-www-form-urlencoded"},
+		{wire.AdminMediaType, "Content-Type", "multipart/form-data; boundary=x"}, {wire.AdminMediaType, "Content-Type", "text/plain; application/json"},
+		{wire.AdminForbidden, "Origin", "http://evil.example"}, {wire.AdminForbidden, "Origin", "null"}, {wire.AdminForbidden, "Origin", "http://127.0.0.1:9901"},
+	} {
+		for _, target := range []string{"POST /v1/keys/a:1/raise", "POST /v1/keys/a:1/settle", "DELETE /v1/keys/a:1", "POST /v1/forget", "POST /v1/import"} {
+			method, path, _ := strings.Cut(target, " ")
+			req := r.request(method, path, `{"token":"9","reason":"r"}`)
+			req.Header.Set(c.header, c.value)
+			code, body := r.do(req)
+			if !strings.Contains(body, string(c.name)) {
+				t.Errorf("%s with %s %q: %d %s", target, c.header, c.value, code, body)
+			}
+		}
+	}
+	if h, _ := r.highest("a:1"); h.Major != 7 {
+		t.Errorf("raised to %v", h)
 	}
 }

@@ -119,6 +119,10 @@ func (g *Gate) pass(ctx context.Context, t *Ticket) error {
 			t.unlock()
 			return err
 		case drain:
+			if t.marksOnly {
+				t.unlock()
+				return nil
+			}
 			grace := t.overtakes(ctx)
 			t.unlock()
 			err = t.await(ctx, v, c, grace)
@@ -148,6 +152,8 @@ func (g *Gate) record(ctx context.Context, t *Ticket, v verdict, c *claim) error
 	switch {
 	case v == load:
 		return g.load(ctx, t)
+	case v == leaving:
+		return t.await(ctx, v, c, nil)
 	case v != raise && v != pending:
 		return nil
 	case len(marks) == 0: // others are at it

@@ -149,6 +149,12 @@ func (t *Ticket) implausible() error {
 // crash.
 func (g *Gate) endQuarantine() {
 	g.quarantine.Store(false)
+	for i := range g.table.shard {
+		s := &g.table.shard[i]
+		s.mu.Lock()
+		s.vouched = nil
+		s.mu.Unlock()
+	}
 	g.wakeAll()
 	g.quiet()
 }
@@ -170,6 +176,8 @@ func (g *Gate) heldBy(c *claim) quarantine {
 	switch {
 	case !g.quarantine.Load():
 		return quarantineNone
+	case c.shard.vouched[c.Key]:
+		return quarantineNone // an operator says that what was in flight is over
 	case c.Suspect, g.opts.Unordered:
 		return quarantineAll
 	case c.entry.durable.fresh:

@@ -16,6 +16,7 @@ func (g *Gate) load(ctx context.Context, t *Ticket) error {
 		s := c.shard
 		s.mu.Lock()
 		loaded := c.entry.loaded || c.Unordered // of such a one the record says nothing
+		era := c.entry.era
 		s.mu.Unlock()
 		if loaded {
 			continue
@@ -25,8 +26,10 @@ func (g *Gate) load(ctx context.Context, t *Ticket) error {
 			return clientOr(ctx, err)
 		}
 		s.mu.Lock()
-		c.entry.fill(rec, ok)
-		c.entry.dirty = true
+		if c.entry.era == era {
+			c.entry.fill(rec, ok)
+			c.entry.dirty = true
+		} // else it was read before the key was forgotten: believed now, a write would pass on a record that is gone
 		s.mu.Unlock()
 	}
 	return nil
@@ -109,7 +112,7 @@ func (g *Gate) raise(ctx context.Context, t *Ticket, marks []tokenstore.Mark, ow
 	t.queue.waited.Raised = true
 	t.release()
 	t.grant = grant
-	if t.looks {
+	if t.looks || t.marksOnly {
 		return nil // it waits for nothing but the record
 	}
 	return g.drainElsewhere(ctx, t)

@@ -26,6 +26,8 @@ type disk struct {
 	holdSync   chan struct{} // Acquire waits for it before it records
 	holdAnswer chan struct{} // Acquire waits for it after it has recorded
 	holdLoad   chan struct{} // Load waits for it after it has read
+	holdForget chan struct{} // Forget waits for it before it has removed
+	failForget error         // what Forget answers with when it has removed
 	fail       error
 	late       bool // what was given up while it was held is recorded all the same
 	acquires   int
@@ -202,7 +204,7 @@ func (r *rig) crash() {
 	r.disk.mu.Lock()
 	r.disk.crashes++
 	r.disk.recovered = len(r.disk.records) > 0 || r.disk.recovered
-	for _, h := range []*chan struct{}{&r.disk.holdSync, &r.disk.holdAnswer, &r.disk.holdLoad} {
+	for _, h := range []*chan struct{}{&r.disk.holdSync, &r.disk.holdAnswer, &r.disk.holdLoad, &r.disk.holdForget} {
 		if *h != nil {
 			close(*h)
 			*h = nil

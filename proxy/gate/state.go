@@ -1,6 +1,10 @@
 package gate
 
-import "github.com/fenceproxy/fenceproxy/tokenstore"
+import (
+	"fmt"
+
+	"github.com/fenceproxy/fenceproxy/tokenstore"
+)
 
 // mark is what the gate knows of a key's record: a copy, never above what is
 // on the disk, so that forgetting it costs a read and nothing else.
@@ -29,6 +33,8 @@ type state struct {
 	raising  bool             // a raise to raisedTo is on its way to the disk
 	raisedTo tokenstore.Token // of meaning while raising
 
+	leaving bool // the key is being forgotten: nothing is decided on it meanwhile
+
 	current   int // writes in flight or unsettled with the token high
 	older     int // the same with a lower token
 	unordered int // the same without a token that counts: older than every token
@@ -45,6 +51,7 @@ const (
 	collision                // its token is another holder's, on the disk (rules 6 and 8)
 	stale                    // a higher token is on the disk (rules 4 and 8)
 	load                     // the record has not been read
+	leaving                  // the key is being forgotten: wait for that
 )
 
 // decide says what a write with token t of holder has to do next; an empty
@@ -55,6 +62,8 @@ const (
 // counts, rule 8: every answer but admit sends the write back here later.
 func (s *state) decide(t tokenstore.Token, holder string, before int, q quarantine) verdict {
 	switch {
+	case s.leaving:
+		return leaving // first of all: what is loaded now is about to go
 	case !s.loaded:
 		return load
 	case s.durable.above(t):
@@ -93,6 +102,34 @@ const (
 
 // overtaken reports whether a token above t was seen, durable or not.
 func (s *state) overtaken(t tokenstore.Token) bool { return s.hasHigh && t.Less(s.high) }
+
+// busy says why the key may not be forgotten now; "" for nothing that is known
+// here.
+func (s *state) busy() string {
+	switch n := s.current + s.older + s.unordered; {
+	case s.leaving:
+		return "it is being forgotten already"
+	case n == 1:
+		return "a write is in flight or unsettled"
+	case n > 1:
+		return fmt.Sprintf("%d writes are in flight or unsettled", n)
+	case s.raising:
+		return "a raise of its token is on its way"
+	}
+	return ""
+}
+
+// forget takes over that the key has no record any more. Nothing was admitted
+// on it meanwhile but unordered writes, which stay counted.
+func (s *state) forget() {
+	*s = state{loaded: true, durable: mark{fresh: true}, current: s.current, older: s.older, unordered: s.unordered}
+}
+
+// unload takes over that nobody knows whether the key has a record: the next
+// write reads it again.
+func (s *state) unload() {
+	*s = state{current: s.current, older: s.older, unordered: s.unordered}
+}
 
 // fill takes over what was read from the store: by max(), since a raise may
 // have been recorded after the read (H).

@@ -48,7 +48,7 @@ func (g *Gate) Status(key tokenstore.Key, recorded bool) Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e := s.active[key]
-	if g.quarantine.Load() && (g.opts.Unordered || recorded && (e == nil || !e.durable.fresh)) {
+	if g.quarantine.Load() && !s.vouched[key] && (g.opts.Unordered || recorded && (e == nil || !e.durable.fresh)) {
 		st.QuarantinedUntil = g.quarantineEnd
 	}
 	if e == nil {
@@ -57,7 +57,7 @@ func (g *Gate) Status(key tokenstore.Key, recorded bool) Status {
 	st.Waiting = len(e.waiters)
 	for c := e.registered; c != nil; c = c.next {
 		if c.ticket.phase == unsettled {
-			st.Unsettled = append(st.Unsettled, Unsettled{c.counted(), c.Unordered, c.ticket.lost.until, c.ticket.lost.why})
+			st.Unsettled = append(st.Unsettled, c.unsettled())
 			continue
 		}
 		token := c.counted()
@@ -78,6 +78,11 @@ func (g *Gate) Status(key tokenstore.Key, recorded bool) Status {
 		return cmp.Or(a.Until.Compare(b.Until), a.Token.Compare(b.Token))
 	})
 	return st
+}
+
+// unsettled tells of a claim whose write is unsettled. The lock is held.
+func (c *claim) unsettled() Unsettled {
+	return Unsettled{c.counted(), c.Unordered, c.ticket.lost.until, c.ticket.lost.why}
 }
 
 // counted is the token of a registered claim, zero for an unordered one.

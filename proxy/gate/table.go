@@ -35,6 +35,9 @@ type shard struct {
 	// may be behind.
 	idle *simplelru.LRU[tokenstore.Key, mark]
 
+	// vouched are the keys whose quarantine an operator has ended (Gate.Settle).
+	vouched map[tokenstore.Key]bool
+
 	// resting are the entries that were given back last, a ring. They stay in
 	// active although nobody holds them, since most will be asked for again:
 	// moving each to idle and back costs more than the whole decision.
@@ -53,6 +56,7 @@ type entry struct {
 	refs  int    // claims that point here; taken and given back under the lock
 	rests bool   // stands in shard.resting
 	dirty bool   // idle has no copy, or an older one
+	era   uint64 // counts how often the key was forgotten; taken with each look into the store
 	doubt bool   // a raise with clear may still reach the disk, or not: see entry.retires
 	next  *entry // in shard.free
 

@@ -32,7 +32,7 @@ type Claim struct {
 // Ticket is one write at the gate: first asking, then, once Enter returned
 // nil, in flight, at last settled or unsettled. The caller provides the
 // memory and must not use it again, for another write, before the write is
-// over. A Ticket may be used by several goroutines after Enter.
+// over, and never once it was unsettled. A Ticket may be used by several goroutines after Enter.
 type Ticket struct {
 	gate   *Gate
 	claims []claim // sorted by shard and key
@@ -40,10 +40,11 @@ type Ticket struct {
 	settle time.Duration
 	since  int64 // Unix time in nanoseconds
 
-	read  bool  // holds nothing once it is admitted
-	looks bool  // only looked on: see Observe
-	phase phase // guarded by the locks of the shards of all claims: changed under all, read under any
-	lost  *lost // set with phase unsettled
+	read      bool  // holds nothing once it is admitted
+	marksOnly bool  // wants its token recorded and nothing else: see Gate.Record
+	looks     bool  // only looked on: see Observe
+	phase     phase // guarded by the locks of the shards of all claims: changed under all, read under any
+	lost      *lost // set with phase unsettled
 
 	grant tokenstore.Grant // nil until acquired; the caller's alone
 	queue *queue           // nil until it waits; made under the locks, by the caller
@@ -205,6 +206,14 @@ func (t *Ticket) settled() {
 
 // finish takes the write off its keys, wakes who waited for it, and unlocks.
 func (t *Ticket) finish() {
+	t.end()
+	t.unlock()
+	t.after()
+}
+
+// end takes the write off its keys and wakes who waited for it. The locks are
+// held.
+func (t *Ticket) end() {
 	first := t.claims[0].shard
 	if t.phase == unsettled {
 		first.unsettled--
@@ -218,7 +227,10 @@ func (t *Ticket) finish() {
 		}
 	}
 	t.detach()
-	t.unlock()
+}
+
+// after is what follows end without the locks.
+func (t *Ticket) after() {
 	if t.grant != nil {
 		t.grant.Release()
 	}

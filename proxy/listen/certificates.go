@@ -38,8 +38,9 @@ const lookAgain = time.Second
 // changed: no goroutine, and no watch that a swapped directory (as Kubernetes
 // has it) could be missed by. New ones that cannot be used leave the old ones.
 type Certificates struct {
-	files Files
-	log   *zap.Logger
+	files   Files
+	setting string // their place in the configuration, for the log
+	log     *zap.Logger
 
 	mu      sync.Mutex // guards what follows
 	current *tls.Config
@@ -71,9 +72,10 @@ func (c *Certificates) Expired(now time.Time) (since time.Time, ok bool) {
 	return c.expires, now.After(c.expires)
 }
 
-// over lets nothing but TLS through to l, and tells log of every reading.
-func (c *Certificates) over(l net.Listener, log *zap.Logger) net.Listener {
-	c.log = log
+// Over lets nothing but TLS through to l, and tells log of every reading of the
+// files of setting. It is called once.
+func (c *Certificates) Over(l net.Listener, setting string, log *zap.Logger) net.Listener {
+	c.setting, c.log = setting, log
 	return tls.NewListener(l, &tls.Config{
 		MinVersion:         tls.VersionTLS12,
 		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return c.now(), nil },
@@ -109,12 +111,12 @@ func (c *Certificates) look() {
 		c.seen = nil
 	}
 	if err != nil {
-		c.log.Warn("listen.tls: the new files cannot be used, the old certificate stays", zap.Error(err), zap.Time("expires", c.expires))
+		c.log.Warn(c.setting+": the new files cannot be used, the old certificate stays", zap.Error(err), zap.Time("expires", c.expires))
 		return
 	}
-	c.log.Info("listen.tls: the certificate was read again", zap.Time("expires", c.expires))
+	c.log.Info(c.setting+": the certificate was read again", zap.Time("expires", c.expires))
 	if time.Now().After(c.expires) {
-		c.log.Warn("listen.tls: the new certificate has expired", zap.Time("expires", c.expires))
+		c.log.Warn(c.setting+": the new certificate has expired", zap.Time("expires", c.expires))
 	}
 }
 

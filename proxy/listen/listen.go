@@ -31,7 +31,7 @@ func Listen(o Options) (net.Listener, error) {
 		return nil, err
 	}
 	if o.TLS != nil {
-		return o.TLS.over(l, o.Log), nil
+		return o.TLS.Over(l, "listen.tls", o.Log), nil
 	}
 	return l, nil
 }

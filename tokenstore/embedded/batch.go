@@ -28,6 +28,7 @@ type slot struct {
 	ok    bool // there is a record
 	added bool // there was none on the disk
 	dirty bool
+	left  bool  // it is forgotten in this batch, in which nothing more is done with it
 	err   error // the record on the disk cannot be read: the key fails closed
 }
 
@@ -49,8 +50,8 @@ func (b *batch) decide(marks []tokenstore.Mark) error {
 	changed := make([]bool, len(marks))
 	for i, m := range marks {
 		s := b.slot(m.Key)
-		if s.err != nil {
-			return s.err
+		if err := s.refusal(); err != nil {
+			return err
 		}
 		var err error
 		if next[i], changed[i], err = s.rec.Raise(s.ok, m, b.now); err != nil {
@@ -67,8 +68,8 @@ func (b *batch) decide(marks []tokenstore.Mark) error {
 
 func (b *batch) decideOne(m tokenstore.Mark) error {
 	s := b.slot(m.Key)
-	if s.err != nil {
-		return s.err
+	if err := s.refusal(); err != nil {
+		return err
 	}
 	next, changed, err := s.rec.Raise(s.ok, m, b.now)
 	if err == nil && changed {

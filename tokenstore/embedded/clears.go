@@ -78,6 +78,14 @@ func (c *clears) take(n int, flush func()) map[tokenstore.Key]tokenstore.Token {
 	return taken
 }
 
+// drop drops what waits of a key that is forgotten: said of its token as it
+// was, it must not be believed of the same token when that comes again.
+func (c *clears) drop(key tokenstore.Key) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.waiting, key)
+}
+
 // stop drops what waits: clears may be lost, and Close does not wait for them.
 func (c *clears) stop() {
 	c.mu.Lock()

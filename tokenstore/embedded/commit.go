@@ -49,6 +49,11 @@ func (s *Store) apply(requests []*request, cleared map[tokenstore.Key]tokenstore
 				r.err = b.decideLease(r.lease)
 				continue
 			}
+			if r.forget != nil {
+				r.err = b.forget(r.marks[0].Key, *r.forget)
+				s.clears.drop(r.marks[0].Key)
+				continue
+			}
 			r.err = b.decide(r.marks)
 		}
 		for key, token := range cleared {
@@ -83,8 +88,8 @@ func (s *Store) view() *view {
 }
 
 func (v *view) get(key tokenstore.Key) (rec tokenstore.Record, ok bool, err error) {
-	if rec, ok := lookup(v.current, v.frozen, key); ok {
-		return rec, true, nil
+	if e, ok := lookup(v.current, v.frozen, key); ok {
+		return e.rec, !e.gone, nil
 	}
 	if v.tx == nil {
 		if v.tx, err = v.s.db.Begin(false); err != nil {

@@ -19,6 +19,10 @@
 // a fold also says, in the file, up to which generation all is folded; then the
 // old log is removed. Raises that come faster than they can be folded wait.
 //
+// A key that is forgotten (forget.go) goes through the committer like a raise,
+// and stands in the log as a record that is none, until the fold removes it from
+// the file. A list (list.go) merges a page of the file with what is in memory.
+//
 // Open (open.go) trusts no file. bbolt initialises an empty one, panics on a
 // cut one, and waits for a lock (header.go). The logs that are not folded are
 // replayed (scan.go, replay.go): a crash tears at most the last frame of the

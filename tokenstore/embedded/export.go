@@ -61,6 +61,9 @@ func export(tx *bolt.Tx, dir string, settle time.Duration, w *dump.Writer) error
 	addRecent := func() error {
 		key := recent[0]
 		recent = recent[1:]
+		if logs.records[key].gone {
+			return nil
+		}
 		return w.Add(dump.Record{Key: key, Record: logs.records[key].rec})
 	}
 	keys := tx.Bucket(keysBucket)

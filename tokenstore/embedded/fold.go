@@ -72,7 +72,7 @@ func (s *Store) removeFolded(folded uint64) {
 // the logs that say which keys are new.
 func (s *Store) fold(records map[tokenstore.Key]raised, leases leaseState, state logState, last func(tx *bolt.Tx) error) error {
 	keys := slices.Sorted(maps.Keys(records))
-	added := uint64(0)
+	added := uint64(0) // wraps around below 0, and back when it is added up
 	if err := s.foldLeases(leases.changed); err != nil {
 		return err
 	}
@@ -84,6 +84,15 @@ func (s *Store) fold(records map[tokenstore.Key]raised, leases leaseState, state
 			bucket := tx.Bucket(keysBucket)
 			for _, key := range chunk {
 				e := records[key]
+				if e.gone {
+					if !e.added {
+						added--
+					}
+					if err := bucket.Delete([]byte(key)); err != nil {
+						return err
+					}
+					continue
+				}
 				if e.added {
 					added++
 				}

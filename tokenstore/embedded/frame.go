@@ -30,6 +30,9 @@ const (
 	// addedFlag marks a key that had no record before, so that the keys of a
 	// store can be counted without looking for each.
 	addedFlag = 1
+	// goneFlag marks a key that was forgotten: it had a record before, and a
+	// sealed nothing stands here in its place.
+	goneFlag = 2
 	// leaseFlag marks a lease (leaserecord.go) in the place of a record. Logs of
 	// version 1 have none.
 	leaseFlag = 4
@@ -110,6 +113,15 @@ func appendEntry(frame []byte, key tokenstore.Key, rec tokenstore.Record, added 
 	if added {
 		flags = addedFlag
 	}
+	return appendSealed(frame, flags, key, func(b []byte) []byte { return appendRecord(b, rec) })
+}
+
+// appendGone appends to a frame that key was forgotten.
+func appendGone(frame []byte, key tokenstore.Key) []byte {
+	return appendSealed(frame, goneFlag, key, func(b []byte) []byte { return b })
+}
+
+func appendSealed(frame []byte, flags byte, key tokenstore.Key, value func([]byte) []byte) []byte {
 	frame = append(frame, flags)
 	frame = binary.BigEndian.AppendUint16(frame, uint16(len(key)))
 	lengthAt := len(frame)
@@ -117,7 +129,7 @@ func appendEntry(frame []byte, key tokenstore.Key, rec tokenstore.Record, added 
 	frame = append(frame, key...)
 	keyAt := len(frame) - len(key)
 	recordAt := len(frame)
-	frame = appendRecord(frame, rec)
+	frame = value(frame)
 	sum := checksum(frame[keyAt:recordAt], frame[recordAt:])
 	frame = binary.BigEndian.AppendUint32(frame, sum)
 	binary.BigEndian.PutUint32(frame[lengthAt:], uint32(len(frame)-recordAt))
@@ -140,15 +152,21 @@ type entry struct {
 	sealed []byte
 	added  bool
 	lease  bool
+	gone   bool
 }
 
 // nextEntry takes the first entry off a payload; ok is false where its lengths
 // make no sense.
 func nextEntry(payload []byte) (e entry, rest []byte, ok bool) {
-	if len(payload) < entryHead || payload[0]&^addedFlag != 0 && payload[0] != leaseFlag {
+	if len(payload) < entryHead {
 		return e, nil, false
 	}
-	e.added, e.lease = payload[0]&addedFlag != 0, payload[0] == leaseFlag
+	switch payload[0] {
+	case 0, addedFlag, goneFlag, leaseFlag:
+		e.added, e.gone, e.lease = payload[0] == addedFlag, payload[0] == goneFlag, payload[0] == leaseFlag
+	default:
+		return e, nil, false
+	}
 	n, m := int(binary.BigEndian.Uint16(payload[1:])), int64(binary.BigEndian.Uint32(payload[3:]))
 	rest = payload[entryHead:]
 	if n == 0 || n > tokenstore.MaxKey || int64(n)+m > int64(len(rest)) {

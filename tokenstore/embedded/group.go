@@ -30,8 +30,11 @@ type request struct {
 	marks []tokenstore.Mark // a copy: the caller may be gone
 	lease *leaseAsk         // instead of marks, else nil
 	one   [1]tokenstore.Mark
-	done  chan error // answered once, never blocks
-	err   error      // the committer's: the refusal to answer with once it is durable
+	// forget, where it is not nil, asks for the one key of marks to be forgotten
+	// whose record is this one.
+	forget *tokenstore.Record
+	done   chan error // answered once, never blocks
+	err    error      // the committer's: the refusal to answer with once it is durable
 }
 
 func newRequest(marks []tokenstore.Mark) *request {
@@ -109,14 +112,17 @@ func (g *group) enqueue(r *request) bool {
 }
 
 // takeBack keeps a disk that hangs from gathering the requests of callers that
-// are long gone.
-func (g *group) takeBack(r *request) {
+// are long gone. It reports whether the request was not begun.
+func (g *group) takeBack(r *request) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if i := slices.Index(g.queue, r); i >= 0 {
-		g.queue = slices.Delete(g.queue, i, i+1)
-		g.queued.Store(int64(len(g.queue)))
+	i := slices.Index(g.queue, r)
+	if i < 0 {
+		return false
 	}
+	g.queue = slices.Delete(g.queue, i, i+1)
+	g.queued.Store(int64(len(g.queue)))
+	return true
 }
 
 // poke has commit called soon, with an empty batch if nobody asks.

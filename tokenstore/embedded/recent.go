@@ -1,6 +1,8 @@
 package embedded
 
 import (
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/fenceproxy/fenceproxy/tokenstore"
@@ -9,7 +11,8 @@ import (
 // raised is a record that is on the disk in a log.
 type raised struct {
 	rec   tokenstore.Record
-	added bool // the key has no record in the file
+	added bool // the key has no record in what is older than this map
+	gone  bool // the key was forgotten: it has no record any more
 }
 
 // recent holds the records that are in a log and not yet in the file. What is
@@ -20,6 +23,9 @@ type recent struct {
 	// current holds the records of the log to which the committer appends.
 	// The committer alone changes it, and so may read it without the lock.
 	current map[tokenstore.Key]raised
+	// order has the keys of current as they came. It is only ever appended to,
+	// so that a list can go through what it has seen of it without the lock.
+	order []tokenstore.Key
 	// frozen are those that are being folded into the file; nil where no fold
 	// is due. They are older than current.
 	frozen *frozen
@@ -28,6 +34,7 @@ type recent struct {
 // frozen are records that do not change any more.
 type frozen struct {
 	records map[tokenstore.Key]raised
+	sorted  func() []tokenstore.Key // the keys, sorted when they are first asked for
 	leases  leaseState
 	last    uint64 // the last generation whose log they come from
 	bytes   int64  // length of these logs
@@ -38,7 +45,8 @@ type frozen struct {
 }
 
 func newFrozen(records map[tokenstore.Key]raised, leases leaseState, last uint64, bytes int64) *frozen {
-	return &frozen{records: records, leases: leases, last: last, bytes: bytes, tried: make(chan struct{})}
+	sorted := sync.OnceValue(func() []tokenstore.Key { return slices.Sorted(maps.Keys(records)) })
+	return &frozen{records: records, leases: leases, sorted: sorted, last: last, bytes: bytes, tried: make(chan struct{})}
 }
 
 // len returns the number of records and leases.
@@ -49,8 +57,8 @@ func (f *frozen) len() int {
 	return len(f.records) + len(f.leases.changed)
 }
 
-// load returns the newest record of a key.
-func (r *recent) load(key tokenstore.Key) (tokenstore.Record, bool) {
+// load returns the newest that is known of a key.
+func (r *recent) load(key tokenstore.Key) (raised, bool) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	return lookup(r.current, r.frozen, key)
@@ -63,15 +71,15 @@ func (r *recent) maps() (current map[tokenstore.Key]raised, f *frozen) {
 	return r.current, r.frozen
 }
 
-func lookup(current map[tokenstore.Key]raised, f *frozen, key tokenstore.Key) (tokenstore.Record, bool) {
+func lookup(current map[tokenstore.Key]raised, f *frozen, key tokenstore.Key) (raised, bool) {
 	if e, ok := current[key]; ok {
-		return e.rec, true
+		return e, true
 	}
 	if f == nil {
-		return tokenstore.Record{}, false
+		return raised{}, false
 	}
 	e, ok := f.records[key]
-	return e.rec, ok
+	return e, ok
 }
 
 // put takes in what a batch has changed, when it is on the disk.
@@ -82,9 +90,11 @@ func (r *recent) put(changed []*slot) {
 		r.current = map[tokenstore.Key]raised{}
 	}
 	for _, s := range changed {
-		e := raised{rec: s.rec, added: s.added}
-		if !e.added {
-			e.added = r.current[s.key].added
+		e := raised{rec: s.rec, added: s.added, gone: !s.ok}
+		if before, here := r.current[s.key]; here {
+			e.added = before.added
+		} else {
+			r.order = append(r.order, s.key)
 		}
 		r.current[s.key] = e
 	}
@@ -96,7 +106,7 @@ func (r *recent) freeze(leases leaseState, last uint64, bytes int64) *frozen {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.frozen = newFrozen(r.current, leases, last, bytes)
-	r.current = nil
+	r.current, r.order = nil, nil
 	return r.frozen
 }
 
@@ -143,7 +153,9 @@ func (r *recent) all(leases leaseState) (map[tokenstore.Key]raised, leaseState) 
 		}
 	}
 	for key, e := range r.current {
-		e.added = e.added || all[key].added
+		if older, here := all[key]; here {
+			e.added = older.added
+		}
 		all[key] = e
 	}
 	return all, leases

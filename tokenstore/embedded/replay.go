@@ -14,7 +14,7 @@ import (
 type replay struct {
 	records map[tokenstore.Key]raised
 	leases  leaseState
-	added   int64  // keys that the file has no record of
+	added   int64  // keys that the file has no record of, less those that were forgotten
 	last    uint64 // the last generation, folded or not
 	bytes   int64  // length of the logs that are not folded
 
@@ -96,8 +96,8 @@ func (r *replay) read(dir string, g uint64, state logState, clean, last bool) er
 	return nil
 }
 
-// take takes one record in. Later ones count, and a record only grows: one
-// that does not was never written by a store (rule 6).
+// take takes one record in. Later ones count, and a record only grows until it
+// is forgotten: one that does not was never written by a store (rule 6).
 func (r *replay) take(e entry) error {
 	if e.lease {
 		return r.takeLease(e)
@@ -109,14 +109,21 @@ func (r *replay) take(e entry) error {
 	key := tokenstore.Key(e.key)
 	old, seen := r.records[key]
 	switch {
-	case seen && !grows(old.rec, rec):
+	case seen && old.gone && !e.added:
+		return fmt.Errorf("key %s was forgotten, and goes on as if it had not been", key)
+	case seen && !old.gone && !e.gone && !grows(old.rec, rec):
 		return fmt.Errorf("the record of key %s goes back from token %s to %s", key, old.rec.Highest, rec.Highest)
-	case seen && e.added:
+	case seen && !old.gone && e.added:
 		return fmt.Errorf("key %s is called new twice", key)
 	case e.added:
 		r.added++
+	case e.gone:
+		r.added--
 	}
-	r.records[key] = raised{rec: rec, added: old.added || e.added}
+	if !seen {
+		old.added = e.added
+	}
+	r.records[key] = raised{rec: rec, added: old.added, gone: e.gone}
 	return nil
 }
 

@@ -142,9 +142,15 @@ func (s *Store) record(next *batch) error {
 	b := beginFrame(s.log.buf)
 	added := int64(0)
 	for _, c := range next.changed {
-		b = appendEntry(b, c.key, c.rec, c.added)
-		if c.added {
-			added++
+		switch {
+		case !c.ok:
+			b = appendGone(b, c.key)
+			added--
+		default:
+			b = appendEntry(b, c.key, c.rec, c.added)
+			if c.added {
+				added++
+			}
 		}
 	}
 	for _, c := range next.leaseChanges {

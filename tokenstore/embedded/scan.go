@@ -118,9 +118,16 @@ func eachEntry(payload []byte, visit func(e entry) error) error {
 	return nil
 }
 
-// record unseals an entry.
-func (e entry) record() (tokenstore.Record, error) {
-	rec, err := decodeRecord(e.key, e.sealed)
+// record unseals an entry; that of a key that was forgotten is empty.
+func (e entry) record() (rec tokenstore.Record, err error) {
+	if e.gone {
+		var rest []byte
+		if rest, err = unseal(e.key, e.sealed); err == nil && len(rest) > 0 {
+			err = errRecord
+		}
+	} else {
+		rec, err = decodeRecord(e.key, e.sealed)
+	}
 	if err != nil {
 		return rec, &tokenstore.DamagedError{Key: tokenstore.Key(e.key), Why: err.Error()}
 	}

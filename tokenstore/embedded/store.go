@@ -95,8 +95,8 @@ func (s *Store) Load(ctx context.Context, key tokenstore.Key) (rec tokenstore.Re
 	if err := s.usable(); err != nil {
 		return rec, false, err
 	}
-	if rec, ok := s.recent.load(key); ok {
-		return rec, true, nil
+	if e, ok := s.recent.load(key); ok {
+		return e.rec, !e.gone, nil
 	}
 	// The transaction begins after the look at the recent records. The other
 	// way round a fold could end in between and drop its records, and they

@@ -114,8 +114,11 @@ func (r *Report) check(tx *bolt.Tx, dir string) error {
 	if err != nil {
 		return err
 	}
-	for key := range logs.records {
-		if keys.Get([]byte(key)) == nil {
+	for key, e := range logs.records {
+		switch inFile := keys.Get([]byte(key)) != nil; {
+		case e.gone && inFile:
+			r.Keys--
+		case !e.gone && !inFile:
 			r.Keys++
 		}
 	}

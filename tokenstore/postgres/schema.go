@@ -32,6 +32,7 @@ type statements struct {
 	begin, keepAlive, end, sessions, acquire, remove, restore, change string
 	load, look, entries, about, list                                  string
 	leaseState, swapLease, leases, raiseGranted                       string
+	durable, lock, isOpen, forget                                     string
 }
 
 func (n names) statements() statements {
@@ -54,6 +55,10 @@ func (n names) statements() statements {
 		swapLease:    n.sql("SELECT {swap_lease}($1, $2, $3, $4, $5, $6, $7)"),
 		leases:       n.sql("SELECT key, value FROM {leases} ORDER BY key"),
 		raiseGranted: n.sql("SELECT {raise_granted}($1)"),
+		durable:      n.sql("SELECT {durable}()"),
+		lock:         n.sql("SELECT highest, raised_at, holder FROM {keys} WHERE key = $1 FOR UPDATE"),
+		isOpen:       n.sql("SELECT EXISTS (SELECT FROM {entries} WHERE key = $1), EXISTS (SELECT FROM {leases} WHERE key = $1)"),
+		forget:       n.sql("DELETE FROM {keys} WHERE key = $1"),
 		list:         n.sql("SELECT key, highest, raised_at, holder FROM {keys} WHERE key > $1 AND key >= $2 AND ($3::bytea IS NULL OR key < $3) ORDER BY key LIMIT $4"),
 	}
 }

@@ -31,6 +31,7 @@ var (
 	rememberScript   = script("remember", "")
 	keysScript       = script("keys", " flags=allow-oom")
 	importScript     = script("import", "")
+	forgetScript     = script("forget", " flags=allow-oom")
 )
 
 func script(name, flags string) *redis.Script {

@@ -150,6 +150,17 @@ type Backend interface {
 	// Load returns the record of one key, as tokenstore.Store.Load does.
 	Load(ctx context.Context, key tokenstore.Key) (rec tokenstore.Record, ok bool, err error)
 
+	// List returns a page of the keys that have a record, as
+	// tokenstore.Lister.List does; limit is 1 to tokenstore.MaxPage.
+	List(ctx context.Context, prefix string, after tokenstore.Key, limit int) (page []tokenstore.Listed, next tokenstore.Key, err error)
+
+	// Forget removes the record of key in ONE transaction, on condition that it
+	// is still was (see tokenstore.Record.Same) and that no entry of the key is
+	// there, of any session; else a *tokenstore.InUseError, and nothing is
+	// changed. Where there is no record it does nothing. An Acquire that is
+	// committed before is seen by it, and one that comes after it finds no record.
+	Forget(ctx context.Context, key tokenstore.Key, was tokenstore.Record) error
+
 	// Watch tells sink what happens, until ctx ends or it is cut off, which is
 	// an error; it is then called again after a while. It runs once at a time.
 	// It makes waiting short and nothing else: everything is found without it,

@@ -82,6 +82,8 @@ const (
 	OpUpdate    Op = "update"
 	OpLease     Op = "lease"
 	OpLeases    Op = "leases"
+	OpList      Op = "list"
+	OpForget    Op = "forget"
 )
 
 // fill sets the defaults, and refuses what cannot work.

@@ -20,14 +20,14 @@ const soon = 10 * time.Second
 // new, empty store each time; the suite closes it.
 func Run(t *testing.T, open func(t *testing.T) tokenstore.Store) {
 	t.Helper()
-	runAll(t, open, recordChecks, clearChecks, severalChecks, contextChecks, concurrentChecks, closeChecks)
+	runAll(t, open, recordChecks, clearChecks, severalChecks, contextChecks, concurrentChecks, keyChecks, closeChecks)
 }
 
 // RunShared is Run for a store that several proxies share, used by one of
 // them: it never records clear, and tells of raises.
 func RunShared(t *testing.T, open func(t *testing.T) tokenstore.Store) {
 	t.Helper()
-	runAll(t, open, recordChecks, severalChecks, contextChecks, concurrentChecks, closeChecks)
+	runAll(t, open, recordChecks, severalChecks, contextChecks, concurrentChecks, keyChecks, closeChecks)
 	t.Run("it tells of raises elsewhere", func(t *testing.T) {
 		s := open(t)
 		t.Cleanup(func() { _ = s.Close(false) })

@@ -28,7 +28,7 @@ type edit struct {
 
 // all returns every mutant, in the order of the tables.
 func all() []mutant {
-	return slices.Concat(decisions(), waiting(), tickets(), unordered(), embeddedStore(), memoryStore(), sharedStore(), hop(), handler())
+	return slices.Concat(decisions(), waiting(), tickets(), operator(), unordered(), embeddedStore(), memoryStore(), sharedStore(), hop(), handler())
 }
 
 // one is a mutant of a single edit.

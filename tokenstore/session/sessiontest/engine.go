@@ -9,6 +9,8 @@ package sessiontest
 import (
 	"bytes"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -212,6 +214,43 @@ func (e *Engine) entries(s session.ID) (entries []session.Entry, err error) {
 		}
 	}
 	return entries, nil
+}
+
+func (e *Engine) page(prefix string, after tokenstore.Key, limit int) (p page, err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for key, rec := range e.records {
+		if key > after && strings.HasPrefix(string(key), prefix) {
+			p.keys = append(p.keys, tokenstore.Listed{Key: key, Record: rec})
+		}
+	}
+	slices.SortFunc(p.keys, func(a, b tokenstore.Listed) int { return strings.Compare(string(a.Key), string(b.Key)) })
+	if len(p.keys) > limit {
+		p.keys, p.next = p.keys[:limit], p.keys[limit-1].Key
+	}
+	return p, nil
+}
+
+// page is what List returns.
+type page struct {
+	keys []tokenstore.Listed
+	next tokenstore.Key
+}
+
+func (e *Engine) forget(key tokenstore.Key, was tokenstore.Record) (none, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	rec, ok := e.records[key]
+	switch {
+	case ok && !rec.Same(was):
+		return none{}, &tokenstore.InUseError{Key: key, Why: "its token was raised meanwhile"}
+	case len(e.open[key]) > 0:
+		return none{}, &tokenstore.InUseError{Key: key, Why: "an entry is open"}
+	case e.leases[key].Held():
+		return none{}, &tokenstore.InUseError{Key: key, Why: "its lease is held"}
+	}
+	delete(e.records, key)
+	return none{}, nil
 }
 
 func (e *Engine) remembered() ([]byte, error) {

@@ -232,6 +232,16 @@ func (p *Port) Load(ctx context.Context, key tokenstore.Key) (tokenstore.Record,
 	return st[0].Record, st[0].Exists, nil
 }
 
+func (p *Port) List(ctx context.Context, prefix string, after tokenstore.Key, limit int) ([]tokenstore.Listed, tokenstore.Key, error) {
+	page, err := call(ctx, p, session.OpList, func() (page, error) { return p.engine.page(prefix, after, limit) })
+	return page.keys, page.next, err
+}
+
+func (p *Port) Forget(ctx context.Context, key tokenstore.Key, was tokenstore.Record) error {
+	_, err := call(ctx, p, session.OpForget, func() (none, error) { return p.engine.forget(key, was) })
+	return err
+}
+
 func (p *Port) Update(ctx context.Context, change func(old []byte) ([]byte, error)) error {
 	for {
 		old, err := call(ctx, p, session.OpUpdate, p.engine.remembered)

@@ -1,0 +1,207 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/fenceproxy/fenceproxy/proxy/client"
+)
+
+// table prints what was answered, for people.
+type table func(w io.Writer)
+
+// print prints an answer as it was asked for.
+func (c keysCall) print(v any, t table) error {
+	if c.json {
+		return printJSON(c.out, v)
+	}
+	w := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
+	t(w)
+	return w.Flush()
+}
+
+func printJSON(w io.Writer, v any) error {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v)
+}
+
+// listKeys prints page after page, with at most limit keys where that is not 0;
+// as JSON it is a line a key.
+func listKeys(c keysCall, prefix string, limit int) error {
+	const page = 1000
+	w := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
+	if !c.json {
+		fmt.Fprintln(w, "KEY\tHIGHEST\tRAISED\tHOLDER\tRULE")
+	}
+	for after, left := "", limit; ; {
+		n := page
+		if limit > 0 {
+			n = min(n, left)
+		}
+		list, err := c.admin.Keys(c.ctx, prefix, after, n)
+		if err != nil {
+			return err
+		}
+		for _, k := range list.Keys {
+			if c.json {
+				err = printJSON(c.out, k)
+			} else {
+				_, err = fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", plain(k.Key), highest(k), when(k.RaisedAt), plain(k.Holder), k.Rule)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		left -= len(list.Keys)
+		if after = list.Next; after == "" || limit > 0 && left <= 0 {
+			return w.Flush()
+		}
+		// A page at a time: a list of a million keys is not kept to line it up.
+		if err := w.Flush(); err != nil {
+			return err
+		}
+	}
+}
+
+func highest(k client.ListedKey) string {
+	if k.Damaged != "" {
+		return "damaged: " + k.Damaged
+	}
+	return k.Highest
+}
+
+func statusTable(st client.KeyStatus) table {
+	return func(w io.Writer) {
+		row(w, "key", plain(st.Key))
+		row(w, "rule", st.Rule)
+		row(w, "highest", st.Highest)
+		if st.RaisedAt != nil {
+			row(w, "raised", when(st.RaisedAt)+" ("+short(time.Since(*st.RaisedAt))+" ago)")
+		}
+		row(w, "holder", plain(st.Holder))
+		inFlightRows(w, st.InFlight)
+		unsettledRows(w, st.Unsettled)
+		if st.Waiting > 0 {
+			row(w, "waiting", strconv.Itoa(st.Waiting))
+		}
+		if st.QuarantinedUntil != nil {
+			row(w, "quarantined", "for "+short(time.Until(*st.QuarantinedUntil))+" more, after a crash")
+		}
+	}
+}
+
+func inFlightRows(w io.Writer, writes []client.InFlight) {
+	for _, f := range writes {
+		row(w, "in flight", fmt.Sprintf("%d %s, the oldest for %s", f.Count, with(f.Token), short(time.Since(f.Since))))
+	}
+}
+
+func unsettledRows(w io.Writer, writes []client.Unsettled) {
+	for _, u := range writes {
+		row(w, "unsettled", fmt.Sprintf("%s, for %s more: %s", with(u.Token), short(time.Until(u.Until)), u.Why))
+	}
+}
+
+func settleTable(r client.SettleReport) table {
+	return func(w io.Writer) {
+		row(w, "key", plain(r.Key))
+		row(w, "settled", strconv.Itoa(len(r.Unsettled))+" writes")
+		for _, u := range r.Unsettled {
+			row(w, "", with(u.Token)+": "+u.Why)
+		}
+		for _, key := range r.AlsoOn {
+			row(w, "also on", plain(key))
+		}
+		if r.Quarantined {
+			row(w, "quarantine", "over for this key")
+		}
+		inFlightRows(w, r.InFlight)
+	}
+}
+
+func forgetTable(r client.ForgetReport) table {
+	return func(w io.Writer) {
+		word := "forgotten"
+		if r.DryRun {
+			word = "would be forgotten"
+		}
+		row(w, word, strconv.Itoa(r.Forgotten))
+		for _, key := range r.Sample {
+			row(w, "", plain(key))
+		}
+		if more := r.Forgotten - len(r.Sample); len(r.Sample) > 0 && more > 0 {
+			row(w, "", fmt.Sprintf("and %d more", more))
+		}
+		row(w, "kept", strconv.Itoa(r.Kept))
+		for _, k := range r.KeptKeys {
+			row(w, "", plain(k.Key)+": "+k.Why)
+		}
+		if more := r.Kept - len(r.KeptKeys); more > 0 {
+			row(w, "", fmt.Sprintf("and %d more", more))
+		}
+	}
+}
+
+func checkTable(r client.CheckReport) table {
+	return func(w io.Writer) {
+		row(w, "key", plain(r.Key))
+		row(w, "rule", r.Rule)
+		row(w, "token", r.Token+" is not stale")
+		row(w, "highest", r.Highest)
+	}
+}
+
+func importTable(r client.ImportReport) table {
+	return func(w io.Writer) {
+		row(w, "keys", strconv.Itoa(r.Keys))
+		row(w, "raised", strconv.Itoa(r.Raised))
+		row(w, "kept", strconv.Itoa(r.Kept))
+	}
+}
+
+// row is one line of two columns; one that has nothing to say is left out.
+func row(w io.Writer, name, value string) {
+	if value != "" {
+		fmt.Fprintf(w, "%s\t%s\n", name, value)
+	}
+}
+
+func with(token string) string {
+	if token == "" {
+		return "without a token that counts"
+	}
+	return "with token " + token
+}
+
+func when(t *time.Time) string {
+	if t == nil {
+		return ""
+	}
+	return t.Local().Format(time.DateTime)
+}
+
+// short is a duration for people.
+func short(d time.Duration) string {
+	d = max(0, d)
+	if d >= 48*time.Hour {
+		return strconv.Itoa(int(d/(24*time.Hour))) + "d"
+	}
+	if d >= time.Minute {
+		return d.Round(time.Second).String()
+	}
+	return d.Round(time.Millisecond).String()
+}
+
+// plain is a key, or a holder, whose bytes cannot speak to a terminal.
+func plain(s string) string {
+	if q := strconv.Quote(s); strings.Trim(q, `"`) != s {
+		return q
+	}
+	return s
+}

@@ -1,0 +1,109 @@
+package admin
+
+import (
+	"fmt"
+
+	"github.com/fenceproxy/fenceproxy/proxy/wire"
+	"github.com/fenceproxy/fenceproxy/tokenstore"
+)
+
+// owner is whose tokens a key has.
+type owner struct {
+	Rule
+	known bool // a rule can make the key; else only its Format says something
+}
+
+// owner finds the rule that can make a key. named is what the caller says: it is
+// needed where the rules that can make it differ in format or epoch, or where
+// none can and the formats of all rules differ.
+func (a *api) owner(key tokenstore.Key, named string) (o owner, refusal *wire.Refusal) {
+	var said *Rule
+	if named != "" {
+		for i := range a.Rules {
+			if a.Rules[i].Name == named && a.Rules[i].Fenced {
+				said = &a.Rules[i]
+			}
+		}
+		if said == nil {
+			return o, malformed(fmt.Sprintf("no fenced rule has the name %q", named))
+		}
+	}
+	owners := a.owners(key)
+	switch {
+	case len(owners) == 0 && said != nil:
+		return owner{Rule: Rule{Format: said.Format}}, nil
+	case len(owners) == 0:
+		format, plain := a.anyFormat()
+		if !plain {
+			return o, malformed("no rule can make this key, and the rules have different formats of tokens: name the one that it had, as in ?rule=NAME")
+		}
+		return owner{Rule: Rule{Format: format}}, nil
+	case said != nil:
+		for _, r := range owners {
+			if r.Name == named {
+				return owner{*r, true}, nil
+			}
+		}
+		return o, malformed(fmt.Sprintf("the rule %q cannot make this key; %q can", named, owners[0].Name))
+	}
+	for _, r := range owners[1:] {
+		if r.Format != owners[0].Format || r.Epoch != owners[0].Epoch {
+			return o, malformed(fmt.Sprintf("the rules %s and %s can make this key, and their tokens differ in format or epoch: name one, as in ?rule=%s", owners[0].Name, r.Name, r.Name))
+		}
+	}
+	return owner{*owners[0], true}, nil
+}
+
+func (a *api) owners(key tokenstore.Key) (rules []*Rule) {
+	for _, i := range a.Owners(key) {
+		if r := &a.Rules[i]; r.Fenced {
+			rules = append(rules, r)
+		}
+	}
+	return rules
+}
+
+// listed is owner for a list, in which nobody is named: the first one, and else
+// all numbers of the token.
+func (a *api) listed(key tokenstore.Key) owner {
+	if owners := a.owners(key); len(owners) > 0 {
+		return owner{*owners[0], true}
+	}
+	format, plain := a.anyFormat()
+	if !plain {
+		format = tokenstore.Composite
+	}
+	return owner{Rule: Rule{Format: format}}
+}
+
+// anyFormat is the format of all rules, where they have one.
+func (a *api) anyFormat() (f tokenstore.Format, plain bool) {
+	f, first := tokenstore.Decimal, true
+	for i := range a.Rules {
+		r := &a.Rules[i]
+		switch {
+		case !r.Fenced:
+		case first:
+			f, first = r.Format, false
+		case r.Format != f:
+			return f, false
+		}
+	}
+	return f, true
+}
+
+// parse reads a token as a client writes it, which then is one of the rule's
+// epoch, or with an epoch of its own in front.
+func (o owner) parse(s string) (tokenstore.Token, *wire.Refusal) {
+	if t, err := o.Format.Parse(s); err == nil {
+		t.Epoch = o.Epoch
+		return t, nil
+	}
+	t, err := o.Format.ParseMark(s)
+	if err != nil {
+		r := wire.NewRefusal(wire.TokenMalformed, err.Error()+"; an epoch may stand in front, as in 3/120")
+		r.Token = s
+		return t, r
+	}
+	return t, nil
+}

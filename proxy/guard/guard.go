@@ -1,0 +1,135 @@
+// Package guard keeps out of an operator's listener whom it is not meant for:
+// callers without its token, and browsers that were led there.
+package guard
+
+import (
+	"fmt"
+	"mime"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"time"
+)
+
+// Options say who is let in.
+type Options struct {
+	// Token, where it is not nil, is what a caller has to know.
+	Token *Token
+	// Hosts are the names that a Host header may carry, beside localhost and the
+	// loopback addresses: any other name may have been made up by the page that
+	// led a browser here (DNS rebinding).
+	Hosts []string
+	// Refuse answers in the words of the API: 401, 403 or 415.
+	Refuse func(w http.ResponseWriter, status int, detail string)
+	// BodyTypes are the content types of requests that change something; none
+	// stands for application/json. A browser sends none of them to a stranger
+	// without having asked first.
+	BodyTypes []string
+}
+
+// Guard lets requests through or answers them.
+type Guard struct {
+	o     Options
+	hosts map[string]bool
+}
+
+// New returns a guard.
+func New(o Options) *Guard {
+	if len(o.BodyTypes) == 0 {
+		o.BodyTypes = []string{"application/json"}
+	}
+	g := &Guard{o: o, hosts: map[string]bool{}}
+	for _, h := range o.Hosts {
+		g.hosts[strings.ToLower(h)] = true
+	}
+	return g
+}
+
+// Wrap asks for the host, the token, and of changes that no browser sends them.
+func (g *Guard) Wrap(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if g.host(w, r) && g.token(w, r) && g.change(w, r) {
+			next.ServeHTTP(w, r)
+		}
+	})
+}
+
+// Trusts reports whether the Host of a request means this listener and nothing
+// else.
+func (g *Guard) Trusts(r *http.Request) bool {
+	host := hostOf(r.Host)
+	return loopback(host) || g.hosts[strings.ToLower(host)]
+}
+
+func (g *Guard) host(w http.ResponseWriter, r *http.Request) bool {
+	if g.Trusts(r) {
+		return true
+	}
+	g.refuse(w, r, http.StatusForbidden, "the Host header must be localhost, a loopback address, or one of the configured hosts")
+	return false
+}
+
+// Knows reports whether a request carries the token, where one is asked for.
+func (g *Guard) Knows(r *http.Request) bool {
+	return g.o.Token == nil || g.o.Token.In(r)
+}
+
+func (g *Guard) token(w http.ResponseWriter, r *http.Request) bool {
+	if g.Knows(r) {
+		return true
+	}
+	w.Header().Set("WWW-Authenticate", "Bearer")
+	g.refuse(w, r, http.StatusUnauthorized, "this listener asks for a token: send Authorization: Bearer with it")
+	return false
+}
+
+// change looks at requests that are not safe. Simple forms of another origin
+// have an Origin and none of the content types.
+func (g *Guard) change(w http.ResponseWriter, r *http.Request) bool {
+	switch r.Method {
+	case http.MethodGet, http.MethodHead:
+		return true
+	}
+	if len(r.Header.Values("Origin")) > 0 {
+		g.refuse(w, r, http.StatusForbidden, "changes with an Origin header, as browsers send it, are refused")
+		return false
+	}
+	if types := r.Header.Values("Content-Type"); len(types) == 1 {
+		if kind, _, err := mime.ParseMediaType(types[0]); err == nil {
+			for _, t := range g.o.BodyTypes {
+				if kind == t {
+					return true
+				}
+			}
+		}
+	}
+	g.refuse(w, r, http.StatusUnsupportedMediaType, fmt.Sprintf("changes need Content-Type: %s", strings.Join(g.o.BodyTypes, " or ")))
+	return false
+}
+
+// refuse answers, and does not read the body: net/http would wait for some of it
+// before it sends the answer.
+func (g *Guard) refuse(w http.ResponseWriter, r *http.Request, status int, detail string) {
+	if r.ContentLength != 0 {
+		w.Header().Set("Connection", "close")
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now())
+	}
+	g.o.Refuse(w, status, detail)
+}
+
+func hostOf(hostport string) string {
+	host, _, err := net.SplitHostPort(hostport)
+	if err != nil {
+		host = hostport
+	}
+	return strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+}
+
+func loopback(host string) bool {
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.IsLoopback()
+}
