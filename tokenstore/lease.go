@@ -28,6 +28,12 @@ type Lease struct {
 	GrantedAt time.Time
 }
 
+// KeyLease is the lease of a key, as it is listed or moved.
+type KeyLease struct {
+	Key Key
+	Lease
+}
+
 // Held reports whether the lease is somebody's.
 func (l Lease) Held() bool { return l.ID != "" }
 
@@ -63,7 +69,8 @@ type Leaser interface {
 	// was is what the caller believes to stand there, zero for nobody. Where
 	// something else does (see Lease.Same), or nobody while was is held, nothing
 	// is changed, and the error is a *LeaseError. A token that does not exist is
-	// a *TokensUsedUpError.
+	// a *TokensUsedUpError. A record or a lease that is damaged is a
+	// *DamagedError, here and in what follows.
 	GrantLease(ctx context.Context, key Key, was, next Lease, epoch uint64) (Lease, error)
 
 	// RenewLease gives the lease of key a new TTL and counts one Beat, durably,
@@ -72,17 +79,17 @@ type Leaser interface {
 	RenewLease(ctx context.Context, key Key, was Lease, ttl time.Duration) (Lease, error)
 
 	// EndLease takes the lease of key away, durably, where was is what stands
-	// there, else it is a *LeaseError.
+	// there, else it is a *LeaseError. Ending nobody's does nothing.
 	EndLease(ctx context.Context, key Key, was Lease) error
 
-	// Leases calls each for every held lease, in any order, until it returns
-	// false. A lease that is granted or ended meanwhile may be left out or told;
-	// each is not called under a lock of the store.
+	// Leases calls each for every held lease, once and in any order, until it
+	// returns false. A lease that is granted or ended meanwhile may be left out
+	// or told, and a damaged one is left out; each may use the store.
 	Leases(ctx context.Context, each func(Key, Lease) bool) error
 
 	// LeaseChanges tells of keys whose lease another proxy may have changed: a
-	// hint, which may come late, twice or never. It is nil for a store of one
-	// proxy, where nobody else changes anything.
+	// hint, which may come late, twice or never. It is closed with the store,
+	// and nil for a store of one proxy, where nobody else changes anything.
 	LeaseChanges() <-chan Key
 }
 
@@ -108,8 +115,11 @@ type TokensUsedUpError struct {
 }
 
 func (e *TokensUsedUpError) Error() string {
-	if e.Highest.Epoch > e.Epoch {
+	switch {
+	case e.Highest.Epoch > e.Epoch:
 		return fmt.Sprintf("key %s has a token of epoch %d on record, higher than any of epoch %d", e.Key, e.Highest.Epoch, e.Epoch)
+	case e.Highest.Epoch < e.Epoch || e.Highest.Major < math.MaxUint64:
+		return fmt.Sprintf("key %s: this store has granted token %d, and no higher one exists; begin a new store, with a higher epoch for every rule", e.Key, uint64(math.MaxUint64))
 	}
 	return fmt.Sprintf("key %s: token %d is the last one of epoch %d; raise the rule's epoch", e.Key, uint64(math.MaxUint64), e.Epoch)
 }

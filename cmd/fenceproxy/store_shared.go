@@ -66,6 +66,11 @@ func verifyShared(c storeCall, e engine) error {
 			}
 			return nil
 		})
+		if err == nil {
+			var leases int
+			leases, err = verifyLeases(c, b)
+			damaged += leases
+		}
 		switch {
 		case err != nil:
 			return fmt.Errorf("%s: after %d keys: %w", e.setting, keys, err)
@@ -103,6 +108,9 @@ func exportShared(c storeCall, e engine) error {
 			return nil
 		})
 		if err != nil {
+			return err
+		}
+		if err := exportLeases(c, b, w); err != nil {
 			return err
 		}
 		if err := stillUnused(c, b, h.Clean); err != nil {
@@ -209,6 +217,9 @@ func importRecords(c storeCall, b session.Movable, r *dump.Reader) (keys int64, 
 		}
 		if end == nil {
 			continue
+		}
+		if err := importLeases(c, b, r); err != nil {
+			return keys, err
 		}
 		if r.Header.Clean {
 			err = stillUnused(c, b, true)

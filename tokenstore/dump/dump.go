@@ -1,7 +1,7 @@
 // Package dump is the form in which a token store is moved to another one:
 // lines of JSON. The first is the Header, then one a key comes in the order of
-// the keys, and the last one counts them and has a checksum over all before
-// it. A dump that was cut, changed or glued together is noticed at its end, so
+// the keys, then one a lease likewise, and the last one counts them and has a
+// checksum over all before it. A dump that was cut, changed or glued together is noticed at its end, so
 // nothing of it is used before a Reader has come there.
 package dump
 
@@ -17,8 +17,10 @@ import (
 )
 
 const (
-	kind    = "export"
-	version = 1
+	kind = "export"
+	// version 1 has no leases. A store that has never granted one is still
+	// written in it.
+	version = 2
 	// maxLine is more than a key and a holder can take, whatever they are made of.
 	maxLine = 1 << 20
 )
@@ -37,6 +39,8 @@ type Header struct {
 	// Rules and Epochs are what the store remembers of the rules.
 	Rules  tokenstore.Rules
 	Epochs map[string]uint64
+	// Granted is the Major of the last token that was granted with a lease.
+	Granted uint64
 }
 
 // Record is what a store has of one key.
@@ -55,6 +59,7 @@ type headLine struct {
 	ExportedAt time.Time         `json:"exported_at"`
 	Rules      tokenstore.Rules  `json:"rules,omitempty"`
 	Epochs     map[string]uint64 `json:"epochs,omitempty"`
+	Granted    uint64            `json:"granted,omitempty"`
 }
 
 // recordLine is a Record as it is written.
@@ -69,6 +74,7 @@ type recordLine struct {
 // lastLine ends a dump.
 type lastLine struct {
 	Keys   *int64 `json:"keys"`
+	Leases int64  `json:"leases,omitempty"`
 	SHA256 string `json:"sha256"` // of all lines before it
 }
 

@@ -94,7 +94,7 @@ func TestBroken(t *testing.T) {
 		broken("a line is doubled", bytes.Join(more, nil))
 	}
 	broken("endless line", bytes.Repeat([]byte("x"), 2*maxLine))
-	for _, first := range []string{`{"fenceproxy":"export","version":2}`, `{"version":1}`, `{"fenceproxy":"export","version":1,"more":1}`, `[]`, ``} {
+	for _, first := range []string{`{"fenceproxy":"export","version":3}`, `{"version":1}`, `{"fenceproxy":"export","version":1,"more":1}`, `[]`, ``} {
 		if _, err := NewReader(strings.NewReader(first + "\n")); !errors.Is(err, ErrBroken) {
 			t.Errorf("%s: %v", first, err)
 		}

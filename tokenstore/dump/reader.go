@@ -29,6 +29,8 @@ type Reader struct {
 	keys  int64
 	last  tokenstore.Key
 	done  bool
+
+	leases []tokenstore.KeyLease
 }
 
 // NewReader reads the header of a dump.
@@ -46,15 +48,15 @@ func NewReader(in io.Reader) (*Reader, error) {
 	switch err := json.Unmarshal(b, &of); {
 	case err != nil || of.Kind != kind:
 		return nil, r.broken("it does not begin with the header of `fenceproxy store export`")
-	case of.Version != version:
-		return nil, r.broken("it is of version %d, and this program knows %d: import it with the version that wrote it", of.Version, version)
+	case of.Version < 1 || of.Version > version:
+		return nil, r.broken("it is of version %d, and this program knows those up to %d: import it with the version that wrote it", of.Version, version)
 	}
 	var h headLine
 	if err := r.decode(b, &h); err != nil {
 		return nil, err
 	}
 	r.sum.Write(b)
-	r.Header = Header{Clean: h.Clean, Unordered: h.Unordered, Settle: time.Duration(h.Settle), ExportedAt: h.ExportedAt, Rules: h.Rules, Epochs: h.Epochs}
+	r.Header = Header{Clean: h.Clean, Unordered: h.Unordered, Settle: time.Duration(h.Settle), ExportedAt: h.ExportedAt, Rules: h.Rules, Epochs: h.Epochs, Granted: h.Granted}
 	return r, nil
 }
 
@@ -65,6 +67,11 @@ func (r *Reader) Next() (Record, error) {
 		return Record{}, io.EOF
 	}
 	b, err := r.line()
+	for err == nil && bytes.HasPrefix(b, leasePrefix) {
+		if err = r.lease(b); err == nil {
+			b, err = r.line()
+		}
+	}
 	if err != nil {
 		return Record{}, err
 	}
@@ -78,6 +85,9 @@ func (r *Reader) Next() (Record, error) {
 	rec := Record{tokenstore.Key(l.Key), tokenstore.Record{Highest: tokenstore.Token(l.Highest), Clear: l.Clear, Holder: string(l.Holder), RaisedAt: l.RaisedAt}}
 	if err := rec.check(); err != nil {
 		return Record{}, r.broken("%v", err)
+	}
+	if len(r.leases) > 0 {
+		return Record{}, r.broken("the record of key %q comes behind a lease", rec.Key)
 	}
 	if r.keys > 0 && rec.Key <= r.last {
 		return Record{}, r.broken("key %q comes behind key %q: the keys are not in order", rec.Key, r.last)
@@ -96,6 +106,8 @@ func (r *Reader) end(b []byte) error {
 	switch {
 	case l.Keys == nil || *l.Keys != r.keys:
 		return r.broken("there are %d keys, and the last line says otherwise: lines are missing", r.keys)
+	case l.Leases != int64(len(r.leases)):
+		return r.broken("there are %d leases, and the last line says otherwise: lines are missing", len(r.leases))
 	case l.SHA256 != hex.EncodeToString(r.sum.Sum(nil)):
 		return r.broken("its checksum is wrong: it was damaged or changed since it was exported")
 	}

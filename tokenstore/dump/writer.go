@@ -19,17 +19,25 @@ type Writer struct {
 	sum  hash.Hash
 	keys int64
 	last tokenstore.Key
+
+	granted uint64 // of the header
+	leases  int64
 }
 
 // NewWriter returns a Writer to out. Begin comes first, then Add in the order
-// of the keys, then End.
+// of the keys, then AddLease likewise, then End.
 func NewWriter(out io.Writer) *Writer {
 	return &Writer{out: bufio.NewWriterSize(out, 1<<16), sum: sha256.New()}
 }
 
 // Begin writes the header.
 func (w *Writer) Begin(h Header) error {
-	return w.line(headLine{Kind: kind, Version: version, Clean: h.Clean, Unordered: h.Unordered, Settle: span(h.Settle),
+	v := version
+	if h.Granted == 0 {
+		v = 1
+	}
+	w.granted = h.Granted
+	return w.line(headLine{Kind: kind, Version: v, Granted: h.Granted, Clean: h.Clean, Unordered: h.Unordered, Settle: span(h.Settle),
 		ExportedAt: h.ExportedAt.UTC(), Rules: h.Rules, Epochs: h.Epochs})
 }
 
@@ -37,6 +45,9 @@ func (w *Writer) Begin(h Header) error {
 func (w *Writer) Add(r Record) error {
 	if err := r.check(); err != nil {
 		return err
+	}
+	if w.leases > 0 {
+		return fmt.Errorf("the record of key %q comes behind a lease", r.Key)
 	}
 	if w.keys > 0 && r.Key <= w.last {
 		return fmt.Errorf("key %q comes behind key %q: the keys are not in order", r.Key, w.last)
@@ -47,7 +58,7 @@ func (w *Writer) Add(r Record) error {
 
 // End writes the last line. Only then the dump is one.
 func (w *Writer) End() error {
-	if err := w.line(lastLine{Keys: &w.keys, SHA256: hex.EncodeToString(w.sum.Sum(nil))}); err != nil {
+	if err := w.line(lastLine{Keys: &w.keys, Leases: w.leases, SHA256: hex.EncodeToString(w.sum.Sum(nil))}); err != nil {
 		return err
 	}
 	return w.out.Flush()

@@ -14,6 +14,11 @@ type batch struct {
 	now     time.Time
 	slots   map[tokenstore.Key]*slot
 	changed []*slot // those whose record is to be written
+
+	leases       *leaseTable                         // on disk
+	leased       map[tokenstore.Key]tokenstore.Lease // as the batch will leave them
+	leaseChanges []leaseChange                       // in the order in which they were decided
+	granted      uint64                              // the store's counter, as the batch will leave it
 }
 
 // slot is the record of one key as the batch will leave it.
@@ -27,9 +32,12 @@ type slot struct {
 	err   error // the record on the disk cannot be read: the key fails closed
 }
 
-func newBatch(get func(key tokenstore.Key) (tokenstore.Record, bool, error), now time.Time, size int) *batch {
-	return &batch{get: get, now: now, slots: make(map[tokenstore.Key]*slot, size)}
+func newBatch(get func(key tokenstore.Key) (tokenstore.Record, bool, error), leases *leaseTable, now time.Time, size int) *batch {
+	return &batch{get: get, now: now, slots: make(map[tokenstore.Key]*slot, size), leases: leases, granted: leases.counter()}
 }
+
+// empty reports whether nothing is to be written.
+func (b *batch) empty() bool { return len(b.changed)+len(b.leaseChanges) == 0 }
 
 // decide takes all marks of a request into the batch, or none of them, and
 // returns the refusal. A refusal may rest on marks of the same batch: it must

@@ -18,6 +18,7 @@ const (
 
 var roles = map[string]func(dir string) error{
 	"raise until killed": raiseUntilKilled,
+	"grant until killed": grantUntilKilled,
 	"full disk":          fillDisk,
 	"measure open":       measureOpen,
 }

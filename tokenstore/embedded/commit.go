@@ -17,7 +17,7 @@ func (s *Store) commit(requests []*request) {
 	}
 	records := 0
 	for _, r := range requests {
-		records += len(r.marks)
+		records += r.size()
 	}
 	cleared := s.clears.take(maxBatch-records, s.group.poke)
 	answer(requests, s.apply(requests, cleared))
@@ -42,9 +42,13 @@ func answer(requests []*request, err error) {
 // unless it can go on.
 func (s *Store) apply(requests []*request, cleared map[tokenstore.Key]tokenstore.Token) error {
 	v := s.view()
-	b := newBatch(v.get, time.Now(), len(requests)+len(cleared))
+	b := newBatch(v.get, &s.leases, time.Now(), len(requests)+len(cleared))
 	err := guard(func() error {
 		for _, r := range requests {
+			if r.lease != nil {
+				r.err = b.decideLease(r.lease)
+				continue
+			}
 			if r.forget != nil {
 				r.err = b.forget(r.marks[0].Key, *r.forget)
 				s.clears.drop(r.marks[0].Key)
@@ -58,10 +62,10 @@ func (s *Store) apply(requests []*request, cleared map[tokenstore.Key]tokenstore
 		return nil
 	})
 	v.close()
-	if err != nil || len(b.changed) == 0 {
+	if err != nil || b.empty() {
 		return err
 	}
-	return s.record(b.changed)
+	return s.record(b)
 }
 
 // view is what the committer reads the records of one batch from: the recent

@@ -33,8 +33,13 @@
 // A write that fails for want of space is taken back and the store goes on; any
 // other failed write, and each failed sync, ends its use (failure.go).
 //
-// The file has three buckets. keys holds one sealed record a key (record.go)
-// and, as its sequence, their number; about (about.go) holds the format
-// version, the marker of a clean stop, and which logs count; rules holds the
-// fingerprints of the rules.
+// Leases go the same way (lease.go): they are decided in the same batches,
+// stand in the same frames, and are folded together. All of them are in memory
+// (leasetable.go).
+//
+// The file has four buckets. keys holds one sealed record a key (record.go)
+// and, as its sequence, their number; leases holds one sealed lease a key that
+// somebody holds (leaserecord.go), counted likewise; about (about.go) holds the
+// format version, the marker of a clean stop, which logs count, and the last
+// token that was granted; rules holds the fingerprints of the rules.
 package embedded

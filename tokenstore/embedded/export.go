@@ -52,7 +52,7 @@ func export(tx *bolt.Tx, dir string, settle time.Duration, w *dump.Writer) error
 	if err != nil {
 		return err
 	}
-	h.ExportedAt = time.Now()
+	h.ExportedAt, h.Granted = time.Now(), max(h.Granted, logs.leases.granted)
 	if err := w.Begin(h); err != nil {
 		return err
 	}
@@ -92,7 +92,38 @@ func export(tx *bolt.Tx, dir string, settle time.Duration, w *dump.Writer) error
 	if want := keys.Sequence() + uint64(logs.added); uint64(w.Keys()) != want {
 		return damaged(filepath.Join(dir, storeFile), fmt.Sprintf("there are %d records, and there should be %d", w.Keys(), want))
 	}
+	if err := exportLeases(tx, dir, logs.leases, w); err != nil {
+		return err
+	}
 	return w.End()
+}
+
+// exportLeases writes the leases of the file, as the logs have left them.
+func exportLeases(tx *bolt.Tx, dir string, logs leaseState, w *dump.Writer) error {
+	held, number := map[tokenstore.Key]tokenstore.Lease{}, uint64(0)
+	err := eachLease(tx, func(key tokenstore.Key, l tokenstore.Lease, damage *tokenstore.DamagedError) error {
+		number++
+		if _, newer := logs.changed[key]; !newer && damage != nil {
+			return damage
+		}
+		held[key] = l
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if b := tx.Bucket(leasesBucket); b != nil && b.Sequence() != number {
+		return damaged(filepath.Join(dir, storeFile), fmt.Sprintf("there are %d leases in it, and there should be %d", number, b.Sequence()))
+	}
+	maps.Copy(held, logs.changed)
+	for _, key := range slices.Sorted(maps.Keys(held)) {
+		if l := held[key]; l.Held() {
+			if err := w.AddLease(tokenstore.KeyLease{Key: key, Lease: l}); err != nil {
+				return damaged(filepath.Join(dir, storeFile), err.Error())
+			}
+		}
+	}
+	return nil
 }
 
 // readHeader reads what is said of the whole store.
@@ -110,10 +141,11 @@ func readHeader(tx *bolt.Tx, settle time.Duration) (h dump.Header, state logStat
 	epochs, err4 := readEpochs(about)
 	unordered, err5 := getSealed(about, unorderedKey)
 	longest, err6 := readSettle(about)
-	if err := errors.Join(err1, err2, err3, err4, err5, err6); err != nil {
+	granted, err7 := readGranted(about)
+	if err := errors.Join(err1, err2, err3, err4, err5, err6, err7); err != nil {
 		return h, state, err
 	}
-	h = dump.Header{Clean: clean, Rules: rules, Epochs: epochs}
+	h = dump.Header{Clean: clean, Rules: rules, Epochs: epochs, Granted: granted}
 	if !clean {
 		h.Settle = max(settle, longest)
 		// A rule whose keys were changed before the crash has writes on their

@@ -22,7 +22,7 @@ const damagePause = 60
 func (s *Store) foldFrozen(f *frozen) {
 	s.reached("fold due")
 	for told := false; ; {
-		err := s.fold(f.records, logState{folded: f.last, begun: f.last + 1}, nil)
+		err := s.fold(f.records, f.leases, logState{folded: f.last, begun: f.last + 1}, nil)
 		if err == nil {
 			s.reached("folded")
 			s.recent.tried(nil)
@@ -66,12 +66,16 @@ func (s *Store) removeFolded(folded uint64) {
 // fold brings records into the file in the order of the keys, since bbolt
 // inserts sorted keys faster by orders of magnitude, in one transaction or
 // several. The last of them says which logs count from now on, counts the
-// keys, and carries out last where that is not nil. A crash before it leaves
-// records in the file that are in the logs too, which does no harm: the logs
-// say the same or more, and it is the logs that say which keys are new.
-func (s *Store) fold(records map[tokenstore.Key]raised, state logState, last func(tx *bolt.Tx) error) error {
+// keys, brings the counter of leases along, and carries out last where that is
+// not nil. A crash before it leaves records and leases in the file that are in
+// the logs too, which does no harm: the logs say the same or more, and it is
+// the logs that say which keys are new.
+func (s *Store) fold(records map[tokenstore.Key]raised, leases leaseState, state logState, last func(tx *bolt.Tx) error) error {
 	keys := slices.Sorted(maps.Keys(records))
 	added := uint64(0) // wraps around below 0, and back when it is added up
+	if err := s.foldLeases(leases.changed); err != nil {
+		return err
+	}
 	for {
 		n := min(s.tuning.foldChunk, len(keys))
 		chunk := keys[:n]
@@ -102,7 +106,8 @@ func (s *Store) fold(records map[tokenstore.Key]raised, state logState, last fun
 			if err := bucket.SetSequence(bucket.Sequence() + added); err != nil {
 				return err
 			}
-			if err := state.write(tx.Bucket(aboutBucket)); err != nil || last == nil {
+			about := tx.Bucket(aboutBucket)
+			if err := errors.Join(raiseGranted(about, leases.granted), state.write(about)); err != nil || last == nil {
 				return err
 			}
 			return last(tx)

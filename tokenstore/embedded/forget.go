@@ -3,6 +3,7 @@ package embedded
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/fenceproxy/fenceproxy/tokenstore"
 )
@@ -66,6 +67,12 @@ func (b *batch) forget(key tokenstore.Key, was tokenstore.Record) error {
 		return nil
 	case s.dirty || !s.rec.Same(was):
 		return &tokenstore.InUseError{Key: key, Why: "its token was raised meanwhile"}
+	}
+	switch l, err := b.lease(key); {
+	case err != nil:
+		return err
+	case l.Held():
+		return &tokenstore.InUseError{Key: key, Why: fmt.Sprintf("its lease is held by %q", l.Holder)}
 	}
 	b.set(s, tokenstore.Record{})
 	s.ok, s.left = false, true

@@ -143,7 +143,7 @@ func TestForgetDropsClear(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := newBatch(s.view().get, rec.RaisedAt, 1)
+	b := newBatch(s.view().get, &s.leases, rec.RaisedAt, 1)
 	if err := b.forget("k", rec); err != nil {
 		t.Fatal(err)
 	}
@@ -214,9 +214,10 @@ func TestForgetIsKnown(t *testing.T) {
 // the next, is as new as it was in the file.
 func TestForgottenInBoth(t *testing.T) {
 	for _, inFile := range []bool{true, false} {
-		r := recent{frozen: newFrozen(map[tokenstore.Key]raised{"k": {added: !inFile, gone: true}}, 1, 1)}
+		r := recent{frozen: newFrozen(map[tokenstore.Key]raised{"k": {added: !inFile, gone: true}}, leaseState{}, 1, 1)}
 		r.put([]*slot{{key: "k", ok: true, added: true}})
-		if e := r.all()["k"]; e.added == inFile || e.gone {
+		all, _ := r.all(leaseState{})
+		if e := all["k"]; e.added == inFile || e.gone {
 			t.Errorf("in the file %v: %+v", inFile, e)
 		}
 	}

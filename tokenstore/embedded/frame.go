@@ -13,7 +13,7 @@ import (
 // of random bytes, and a checksum over all of that. All numbers are big-endian.
 const (
 	logMagic      = "fencelog"
-	logVersion    = 1
+	logVersion    = 2
 	logHeaderSize = len(logMagic) + 4 + 8 + saltSize + 4
 	saltSize      = 8
 )
@@ -33,6 +33,9 @@ const (
 	// goneFlag marks a key that was forgotten: it had a record before, and a
 	// sealed nothing stands here in its place.
 	goneFlag = 2
+	// leaseFlag marks a lease (leaserecord.go) in the place of a record. Logs of
+	// version 1 have none.
+	leaseFlag = 4
 )
 
 var (
@@ -76,7 +79,7 @@ func parseLogHeader(b []byte, generation uint64) (framer, error) {
 		return framer{}, errLogHeader
 	}
 	b = b[len(logMagic):]
-	if v := binary.BigEndian.Uint32(b); v != logVersion {
+	if v := binary.BigEndian.Uint32(b); v == 0 || v > logVersion {
 		return framer{}, fmt.Errorf("%w: %w (%d); open it with the version that wrote it", tokenstore.ErrForeign, errLogVersion, v)
 	}
 	if g := binary.BigEndian.Uint64(b[4:]); g != generation {
@@ -133,22 +136,37 @@ func appendSealed(frame []byte, flags byte, key tokenstore.Key, value func([]byt
 	return frame
 }
 
-// entry is one record of a payload, not yet unsealed. It shares the payload's
+// appendLease appends a lease, or its end, to a frame.
+func appendLease(frame []byte, key tokenstore.Key, l tokenstore.Lease) []byte {
+	sealed := encodeLease([]byte(key), l)
+	frame = append(frame, leaseFlag)
+	frame = binary.BigEndian.AppendUint16(frame, uint16(len(key)))
+	frame = binary.BigEndian.AppendUint32(frame, uint32(len(sealed)))
+	return append(append(frame, key...), sealed...)
+}
+
+// entry is one record or lease of a payload, not yet unsealed. It shares the payload's
 // memory.
 type entry struct {
 	key    []byte
 	sealed []byte
 	added  bool
+	lease  bool
 	gone   bool
 }
 
 // nextEntry takes the first entry off a payload; ok is false where its lengths
 // make no sense.
 func nextEntry(payload []byte) (e entry, rest []byte, ok bool) {
-	if len(payload) < entryHead || payload[0]&^(addedFlag|goneFlag) != 0 || payload[0] == addedFlag|goneFlag {
+	if len(payload) < entryHead {
 		return e, nil, false
 	}
-	e.added, e.gone = payload[0]&addedFlag != 0, payload[0]&goneFlag != 0
+	switch payload[0] {
+	case 0, addedFlag, goneFlag, leaseFlag:
+		e.added, e.gone, e.lease = payload[0] == addedFlag, payload[0] == goneFlag, payload[0] == leaseFlag
+	default:
+		return e, nil, false
+	}
 	n, m := int(binary.BigEndian.Uint16(payload[1:])), int64(binary.BigEndian.Uint32(payload[3:]))
 	rest = payload[entryHead:]
 	if n == 0 || n > tokenstore.MaxKey || int64(n)+m > int64(len(rest)) {

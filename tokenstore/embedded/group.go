@@ -24,9 +24,11 @@ const (
 
 var errClosed = errors.New("it is closed")
 
-// request is one call of Acquire on its way to the disk.
+// request is one call of Acquire on its way to the disk, or the change of a
+// lease.
 type request struct {
 	marks []tokenstore.Mark // a copy: the caller may be gone
+	lease *leaseAsk         // instead of marks, else nil
 	one   [1]tokenstore.Mark
 	// forget, where it is not nil, asks for the one key of marks to be forgotten
 	// whose record is this one.
@@ -39,6 +41,14 @@ func newRequest(marks []tokenstore.Mark) *request {
 	r := &request{done: make(chan error, 1)}
 	r.marks = append(r.one[:0], marks...)
 	return r
+}
+
+// size is the most records that the request can change.
+func (r *request) size() int {
+	if r.lease != nil {
+		return 1
+	}
+	return len(r.marks)
 }
 
 // group gathers the requests of concurrent callers into batches and has one
@@ -65,14 +75,18 @@ func startGroup(commit func(batch []*request)) *group {
 	return g
 }
 
-// do has marks committed and returns the answer. When ctx ends first the
+// do has marks committed and returns the answer.
+func (g *group) do(ctx context.Context, marks []tokenstore.Mark) error {
+	return g.ask(ctx, newRequest(marks))
+}
+
+// ask has a request committed and returns the answer. When ctx ends first the
 // result is unknown: the request is taken back if it still waits in the queue,
 // and else its batch goes on without its caller.
-func (g *group) do(ctx context.Context, marks []tokenstore.Mark) error {
+func (g *group) ask(ctx context.Context, r *request) error {
 	if ctx.Err() != nil {
 		return tokenstore.Unavailable(context.Cause(ctx))
 	}
-	r := newRequest(marks)
 	if !g.enqueue(r) {
 		return tokenstore.Unavailable(errClosed)
 	}
@@ -180,7 +194,7 @@ func (g *group) take() (batch []*request, due, more bool) {
 	}
 	n, records := 0, 0
 	for n < len(g.queue) {
-		records += len(g.queue[n].marks)
+		records += g.queue[n].size()
 		if n > 0 && records > maxBatch {
 			break
 		}

@@ -20,7 +20,8 @@ type Imported struct {
 
 // Import takes a dump into a store that no process uses, which is made where
 // o.Create says so. The higher token of each key is kept, and so is the holder
-// of an equal one. The rules and epochs of the dump are remembered, and o.Rules
+// of an equal one; a lease that is held here stays, and the counter of tokens
+// is the higher one. The rules and epochs of the dump are remembered, and o.Rules
 // and o.Epochs do not count: Open compares them at the next start.
 //
 // After the dump of a store that was not stopped cleanly, the store is left
@@ -51,6 +52,9 @@ func Import(o Options, r *dump.Reader) (done Imported, err error) {
 // of the store's own are not in the file yet.
 func beginImport(tx *bolt.Tx, h dump.Header, inLogs bool) error {
 	about := tx.Bucket(aboutBucket)
+	if err := raiseGranted(about, h.Granted); err != nil {
+		return err
+	}
 	before, err := readEpochs(about)
 	if err != nil {
 		return err
@@ -78,14 +82,14 @@ func (s *Store) importBatch(r *dump.Reader, done *Imported) (more bool, err erro
 		return false, err
 	}
 	v := s.view()
-	b := newBatch(v.get, time.Time{}, maxBatch)
+	b := newBatch(v.get, &s.leases, time.Time{}, maxBatch)
 	more = true
 	err = guard(func() error {
 		for range maxBatch {
 			rec, err := r.Next()
 			if errors.Is(err, io.EOF) {
 				more = false
-				return nil
+				return b.importLeases(r.Leases())
 			}
 			if err == nil {
 				done.Keys++
@@ -98,11 +102,26 @@ func (s *Store) importBatch(r *dump.Reader, done *Imported) (more bool, err erro
 		return nil
 	})
 	v.close()
-	if err != nil || len(b.changed) == 0 {
+	if err != nil || b.empty() {
 		return more, err
 	}
 	done.Raised += int64(len(b.changed))
-	return more, s.record(b.changed)
+	return more, s.record(b)
+}
+
+// importLeases puts leases where nobody holds one here. One that is held stays:
+// its holder may be at work.
+func (b *batch) importLeases(leases []tokenstore.KeyLease) error {
+	for _, l := range leases {
+		current, err := b.lease(l.Key)
+		if err != nil {
+			return err
+		}
+		if !current.Held() {
+			b.setLease(l.Key, l.Lease)
+		}
+	}
+	return nil
 }
 
 // importOne decides as a raise does, with the time of then. What is higher

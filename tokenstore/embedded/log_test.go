@@ -165,7 +165,7 @@ func TestDamagedLogs(t *testing.T) {
 		}, ErrDamaged, "generation 1, and its name says 2"},
 		{"a later version's", func(t *testing.T, dir string) {
 			b := framer{generation: 2}.header()[:logHeaderSize-4]
-			b[len(logMagic)+3] = 2
+			b[len(logMagic)+3] = logVersion + 1
 			if err := os.WriteFile(filepath.Join(dir, logName(2)), seal(nil, b), 0o600); err != nil {
 				t.Fatal(err)
 			}

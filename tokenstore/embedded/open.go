@@ -185,8 +185,8 @@ func (s *Store) begin(o Options) error {
 		return fmt.Errorf("a log cannot be begun: %w", err)
 	}
 	s.reached("log made")
-	if len(r.records) == 0 {
-		state.folded = r.last // logs without a raise need no fold
+	if r.empty() {
+		state.folded = r.last // logs without a change need no fold
 	}
 	state.begun = s.log.generation
 	err = s.db.Update(func(tx *bolt.Tx) (err error) {
@@ -199,6 +199,9 @@ func (s *Store) begin(o Options) error {
 		}
 		if err == nil {
 			err = raiseEpochs(tx.Bucket(aboutBucket), o.Epochs)
+		}
+		if err == nil {
+			_, err = tx.CreateBucketIfNotExists(leasesBucket)
 		}
 		if err == nil && o.moved != nil {
 			err = beginImport(tx, *o.moved, len(r.records) > 0)
@@ -217,13 +220,13 @@ func (s *Store) begin(o Options) error {
 		return err
 	}
 	s.removeFolded(state.folded)
-	if len(r.records) > 0 {
-		s.recent.frozen = newFrozen(r.records, r.last, r.bytes)
+	if !r.empty() {
+		s.recent.frozen = newFrozen(r.records, r.leases, r.last, r.bytes)
 	}
 	return s.db.View(func(tx *bolt.Tx) error {
 		s.txid = uint64(tx.ID())
 		s.keys.Store(int64(tx.Bucket(keysBucket).Sequence()) + r.added)
-		return nil
+		return s.leases.begin(tx, r.leases)
 	})
 }
 

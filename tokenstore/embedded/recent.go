@@ -35,25 +35,26 @@ type recent struct {
 type frozen struct {
 	records map[tokenstore.Key]raised
 	sorted  func() []tokenstore.Key // the keys, sorted when they are first asked for
-	last    uint64                  // the last generation whose log they come from
-	bytes   int64                   // length of these logs
+	leases  leaseState
+	last    uint64 // the last generation whose log they come from
+	bytes   int64  // length of these logs
 
 	// Guarded by recent.mu:
 	failed error         // why the last try to fold them failed; nil before
 	tried  chan struct{} // closed by the next try that ends, however it does
 }
 
-func newFrozen(records map[tokenstore.Key]raised, last uint64, bytes int64) *frozen {
+func newFrozen(records map[tokenstore.Key]raised, leases leaseState, last uint64, bytes int64) *frozen {
 	sorted := sync.OnceValue(func() []tokenstore.Key { return slices.Sorted(maps.Keys(records)) })
-	return &frozen{records: records, sorted: sorted, last: last, bytes: bytes, tried: make(chan struct{})}
+	return &frozen{records: records, leases: leases, sorted: sorted, last: last, bytes: bytes, tried: make(chan struct{})}
 }
 
-// len returns the number of records.
+// len returns the number of records and leases.
 func (f *frozen) len() int {
 	if f == nil {
 		return 0
 	}
-	return len(f.records)
+	return len(f.records) + len(f.leases.changed)
 }
 
 // load returns the newest that is known of a key.
@@ -99,12 +100,12 @@ func (r *recent) put(changed []*slot) {
 	}
 }
 
-// freeze makes current the frozen records, up to the log of generation last.
-// There are none yet.
-func (r *recent) freeze(last uint64, bytes int64) *frozen {
+// freeze makes current the frozen records, up to the log of generation last,
+// with the leases that it has changed. There are none yet.
+func (r *recent) freeze(leases leaseState, last uint64, bytes int64) *frozen {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.frozen = newFrozen(r.current, last, bytes)
+	r.frozen = newFrozen(r.current, leases, last, bytes)
 	r.current, r.order = nil, nil
 	return r.frozen
 }
@@ -133,12 +134,19 @@ func (r *recent) trial() (tried <-chan struct{}, failed error) {
 	return r.frozen.tried, r.frozen.failed
 }
 
-// all returns everything that is not in the file yet. Nothing else is under
-// way when it is called.
-func (r *recent) all() map[tokenstore.Key]raised {
+// all returns everything that is not in the file yet, given the leases that
+// the log in use has changed. Nothing else is under way when it is called.
+func (r *recent) all(leases leaseState) (map[tokenstore.Key]raised, leaseState) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	all := map[tokenstore.Key]raised{}
+	if r.frozen != nil {
+		for key, l := range r.frozen.leases.changed {
+			if _, newer := leases.changed[key]; !newer {
+				leases.changed[key] = l
+			}
+		}
+	}
 	if r.frozen != nil {
 		for key, e := range r.frozen.records {
 			all[key] = e
@@ -150,5 +158,5 @@ func (r *recent) all() map[tokenstore.Key]raised {
 		}
 		all[key] = e
 	}
-	return all
+	return all, leases
 }

@@ -24,6 +24,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 var (
 	errSeal   = errors.New("its checksum is wrong")
 	errRecord = errors.New("its checksum is right but it is no record")
+	errLease  = errors.New("its checksum is right but it is no lease")
 )
 
 // seal appends to value the checksum over key and value. The key counts, so

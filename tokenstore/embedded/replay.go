@@ -13,6 +13,7 @@ import (
 // be done with them before the next log is begun.
 type replay struct {
 	records map[tokenstore.Key]raised
+	leases  leaseState
 	added   int64  // keys that the file has no record of, less those that were forgotten
 	last    uint64 // the last generation, folded or not
 	bytes   int64  // length of the logs that are not folded
@@ -29,7 +30,7 @@ type replay struct {
 // Whatever a crash cannot have left behind is damage, and the store is not
 // opened: marks that were told of may be lost. Such errors wrap ErrDamaged.
 func readLogs(dir string, state logState, clean bool) (replay, error) {
-	r := replay{records: map[tokenstore.Key]raised{}, last: state.folded}
+	r := replay{records: map[tokenstore.Key]raised{}, leases: leaseState{changed: map[tokenstore.Key]tokenstore.Lease{}}, last: state.folded}
 	all, err := listLogs(dir)
 	if err != nil {
 		return r, err
@@ -98,6 +99,9 @@ func (r *replay) read(dir string, g uint64, state logState, clean, last bool) er
 // take takes one record in. Later ones count, and a record only grows until it
 // is forgotten: one that does not was never written by a store (rule 6).
 func (r *replay) take(e entry) error {
+	if e.lease {
+		return r.takeLease(e)
+	}
 	rec, err := e.record()
 	if err != nil {
 		return err
@@ -122,6 +126,21 @@ func (r *replay) take(e entry) error {
 	r.records[key] = raised{rec: rec, added: old.added, gone: e.gone}
 	return nil
 }
+
+// takeLease takes one change of a lease in. Later ones count, and every token
+// does, also of a lease that was ended.
+func (r *replay) takeLease(e entry) error {
+	l, err := decodeLease(e.key, e.sealed)
+	if err != nil {
+		return damagedLease(e.key, err)
+	}
+	r.leases.changed[tokenstore.Key(e.key)] = l
+	r.leases.granted = max(r.leases.granted, l.Token.Major)
+	return nil
+}
+
+// empty reports whether no log has anything to be folded.
+func (r *replay) empty() bool { return len(r.records)+len(r.leases.changed) == 0 }
 
 // grows reports whether a record may have become next in one step.
 func grows(rec, next tokenstore.Record) bool {

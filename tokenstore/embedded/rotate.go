@@ -62,7 +62,8 @@ func (t tuning) fits(records int, bytes int64, f *frozen) bool {
 // store.
 func (s *Store) rotate() error {
 	current, f := s.recent.maps()
-	if f != nil || len(current) == 0 || len(current) < s.tuning.foldAt && s.log.end < s.tuning.foldBytes {
+	n := len(current) + s.leases.changes()
+	if f != nil || n == 0 || n < s.tuning.foldAt && s.log.end < s.tuning.foldBytes {
 		return nil
 	}
 	if time.Since(s.rotateFailed) < s.tuning.pause {
@@ -86,7 +87,7 @@ func (s *Store) rotate() error {
 	s.rotateErr = nil
 	s.reached("log made")
 	old := s.log
-	f = s.recent.freeze(old.generation, old.end)
+	f = s.recent.freeze(s.leases.freeze(), old.generation, old.end)
 	s.log = next
 	s.folds.Go(func() { s.foldFrozen(f) })
 	_ = old.close() // all of it is synced
@@ -103,13 +104,14 @@ func (s *Store) room() error {
 			return errFailed
 		}
 		current, f := s.recent.maps()
-		if s.tuning.fits(len(current), s.log.end, f) {
+		n := len(current) + s.leases.changes()
+		if s.tuning.fits(n, s.log.end, f) {
 			return nil
 		}
 		tried, failed := s.recent.trial()
 		if failed = errors.Join(rotateErr, failed); failed != nil {
 			return fmt.Errorf("%d raised keys wait in %s to be folded into the store's file, and no more are taken until that works: %w",
-				len(current)+f.len(), filepath.Join(s.dir, logName(s.log.generation)), failed)
+				n+f.len(), filepath.Join(s.dir, logName(s.log.generation)), failed)
 		}
 		if tried == nil {
 			continue // the fold has ended just now
@@ -126,17 +128,20 @@ func (s *Store) room() error {
 
 // record writes what a batch has changed to the log and syncs it; then, and
 // only then, readers see it.
-func (s *Store) record(changed []*slot) error {
+func (s *Store) record(next *batch) error {
 	size := 0
-	for _, c := range changed {
+	for _, c := range next.changed {
 		size += entryHead + len(c.key) + holderAt + len(c.rec.Holder) + sealSize
 	}
+	for _, c := range next.leaseChanges {
+		size += entryHead + len(c.key) + leaseIDAt + len(c.lease.ID) + len(c.lease.Holder) + sealSize
+	}
 	if size > maxPayload {
-		return fmt.Errorf("%d marks take %d bytes in one step (at most %d are allowed)", len(changed), size, maxPayload)
+		return fmt.Errorf("%d marks take %d bytes in one step (at most %d are allowed)", len(next.changed), size, maxPayload)
 	}
 	b := beginFrame(s.log.buf)
 	added := int64(0)
-	for _, c := range changed {
+	for _, c := range next.changed {
 		switch {
 		case !c.ok:
 			b = appendGone(b, c.key)
@@ -148,6 +153,9 @@ func (s *Store) record(changed []*slot) error {
 			}
 		}
 	}
+	for _, c := range next.leaseChanges {
+		b = appendLease(b, c.key, c.lease)
+	}
 	s.log.buf = b
 	if err := s.log.append(s.hooks.afterSync); err != nil {
 		if !passing(err) {
@@ -155,7 +163,8 @@ func (s *Store) record(changed []*slot) error {
 		}
 		return err
 	}
-	s.recent.put(changed)
+	s.recent.put(next.changed)
+	s.leases.put(next.leaseChanges, next.granted)
 	s.keys.Add(added)
 	return nil
 }

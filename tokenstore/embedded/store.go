@@ -33,6 +33,7 @@ type Store struct {
 	clears clears
 	keys   atomic.Int64
 	recent recent
+	leases leaseTable
 
 	// The committer's, and Close's when that has ended.
 	log          *raiseLog
@@ -224,7 +225,8 @@ func (s *Store) end(clean bool) error {
 // transaction at the end: a store with the marker has no raise in a log.
 func (s *Store) endClean() error {
 	last := s.log.generation
-	if err := s.fold(s.recent.all(), logState{folded: last, begun: last}, endLife); err != nil {
+	records, leases := s.recent.all(s.leases.freeze())
+	if err := s.fold(records, leases, logState{folded: last, begun: last}, endLife); err != nil {
 		return fmt.Errorf("the marker of a clean stop is not written: %w", err)
 	}
 	s.reached("marker written")

@@ -94,3 +94,14 @@ func wantHighest(t testing.TB, s *Store, key tokenstore.Key, n uint64) {
 		t.Fatalf("Load(%q) = %v, %v, %v; want %d", key, rec.Highest, ok, err, n)
 	}
 }
+
+func TestLeases(t *testing.T) {
+	for name, limits := range map[string]tuning{"in the log": {}, "while it folds all the time": {foldAt: 16, foldChunk: 3, most: 1}} {
+		t.Run(name, func(t *testing.T) {
+			storetest.RunDurableLeases(t, func(t *testing.T) func(t *testing.T) storetest.LeaseStore {
+				dir := t.TempDir()
+				return func(t *testing.T) storetest.LeaseStore { return openWith(t, dir, limits, hooks{}) }
+			})
+		})
+	}
+}

@@ -18,9 +18,12 @@ type Report struct {
 	// Keys is the number of keys that have a record, damaged ones included, in
 	// the file or in a log.
 	Keys int64
+	// Leases is the number of leases that are held, damaged ones included.
+	Leases int64
 	// Clean says that the store carries the marker of a clean stop.
 	Clean bool
-	// Damaged is the number of records that do not pass their checksum.
+	// Damaged is the number of records and leases that do not pass their
+	// checksum.
 	Damaged int64
 	// Problems says in words what is wrong, at most 100 lines. The store is
 	// sound where there are none.
@@ -36,7 +39,7 @@ func (r *Report) add(format string, args ...any) {
 	}
 }
 
-// Verify checks every record and the structure of a store that no process
+// Verify checks every record and lease, and the structure of a store that no process
 // uses, and its logs, without changing anything. It finds what no single read
 // can see: a key that was lost. It reads all files and takes some 100 bytes of
 // memory a page.
@@ -124,5 +127,40 @@ func (r *Report) check(tx *bolt.Tx, dir string) error {
 	if want := keys.Sequence() + uint64(logs.added); uint64(r.Keys) != want {
 		r.add("there are %d records, and there should be %d", r.Keys, want)
 	}
-	return nil
+	return r.checkLeases(tx, logs.leases)
+}
+
+// checkLeases looks at every lease in the file, as the logs have left it.
+func (r *Report) checkLeases(tx *bolt.Tx, logs leaseState) error {
+	b := tx.Bucket(leasesBucket)
+	granted, err := readGranted(tx.Bucket(aboutBucket))
+	if err != nil {
+		r.add("%v", err)
+	}
+	granted, readable := max(granted, logs.granted), err == nil
+	number := uint64(0)
+	err = eachLease(tx, func(key tokenstore.Key, l tokenstore.Lease, damage *tokenstore.DamagedError) error {
+		number++
+		_, newer := logs.changed[key]
+		switch {
+		case newer:
+			return nil // the next start puts that in its place
+		case damage != nil:
+			r.Damaged++
+			r.add("%v", damage)
+		case l.Token.Major > granted && readable:
+			r.add("the lease of key %s has token %s, and the last one that was granted is %d", key, l.Token, granted)
+		}
+		r.Leases++
+		return nil
+	})
+	for _, l := range logs.changed {
+		if l.Held() {
+			r.Leases++
+		}
+	}
+	if b != nil && number != b.Sequence() {
+		r.add("there are %d leases in the file, and there should be %d", number, b.Sequence())
+	}
+	return err
 }

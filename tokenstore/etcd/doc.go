@@ -12,6 +12,9 @@
 //	                            has found older entries: what the watch tells
 //	open/KEY 0 TOKEN SESSION NONCE
 //	own/SESSION/TOKEN NONCE KEY an entry, found by its key and by its session
+//	lease/KEY                   who holds the lease of a key (lease.go)
+//	granted                     the last token that was granted with one
+//	ended                       the key of the last one that was ended, for watches
 //
 // with sessions in hex behind sess/, alive/ and own/, and all else in bytes of
 // fixed width (layout.go), so that their order is that of the tokens.

@@ -31,12 +31,13 @@ func (b *Backend) Forget(ctx context.Context, key tokenstore.Key, was tokenstore
 	from, end := b.keys.openRange(key)
 	// Of a range this holds where it holds of each key in it, and of none.
 	none := clientv3.Compare(clientv3.CreateRevision(from), "=", 0).WithRange(end)
-	resp, err = b.txn(ctx, []clientv3.Cmp{unchanged(mark, kv), none}, []clientv3.Op{clientv3.OpDelete(mark)}, nil)
+	idle := append(missing(b.keys.leaseOf(key)), unchanged(mark, kv), none)
+	resp, err = b.txn(ctx, idle, []clientv3.Op{clientv3.OpDelete(mark)}, nil)
 	if err != nil {
 		return err
 	}
 	if !resp.Succeeded {
-		return &tokenstore.InUseError{Key: key, Why: "a proxy has an entry open on it, or has raised its token meanwhile"}
+		return &tokenstore.InUseError{Key: key, Why: "a proxy has an entry open on it, its lease is held, or its token was raised meanwhile"}
 	}
 	return nil
 }

@@ -131,7 +131,8 @@ func (b *Backend) tellRaised(events []*clientv3.Event, sink session.Sink) {
 		}
 		name, ok := strings.CutPrefix(string(ev.Kv.Key), b.keys.marks())
 		if !ok {
-			continue // the keepalive of somebody
+			b.tellLeased(ev.Kv, sink) // or the keepalive of somebody
+			continue
 		}
 		key := tokenstore.Key(name)
 		// A record that cannot be read has overtaken nothing: it was not written

@@ -35,3 +35,7 @@ func TestClearIsAdded(t *testing.T) {
 		t.Error("clear was not added to the highest token")
 	}
 }
+
+func TestLeases(t *testing.T) {
+	storetest.RunLeases(t, func(*testing.T) storetest.LeaseStore { return memory.New() })
+}

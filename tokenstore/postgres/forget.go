@@ -43,9 +43,13 @@ func (b *Backend) Forget(ctx context.Context, key tokenstore.Key, was tokenstore
 			refusal = &tokenstore.InUseError{Key: key, Why: "its token was raised meanwhile"}
 			return nil
 		}
-		var open bool
-		if err := tx.QueryRow(ctx, b.sql.isOpen, []byte(key)).Scan(&open); err != nil {
+		var open, leased bool
+		if err := tx.QueryRow(ctx, b.sql.isOpen, []byte(key)).Scan(&open, &leased); err != nil {
 			return err
+		}
+		if leased {
+			refusal = &tokenstore.InUseError{Key: key, Why: "its lease is held"}
+			return nil
 		}
 		if open {
 			refusal = &tokenstore.InUseError{Key: key, Why: "a proxy has an entry open on it"}

@@ -31,14 +31,15 @@ type notes struct {
 	quit   chan struct{}
 	ended  chan struct{}
 
-	mu   sync.Mutex // guards keys
-	keys map[tokenstore.Key]struct{}
+	mu     sync.Mutex // guards keys and leased
+	keys   map[tokenstore.Key]struct{}
+	leased map[tokenstore.Key]struct{} // whose lease they should look at
 }
 
 func startNotes(b *Backend) *notes {
 	var id [8]byte
 	_, _ = rand.Read(id[:]) // never fails
-	n := &notes{b: b, sender: hex.EncodeToString(id[:]), kick: make(chan struct{}, 1), quit: make(chan struct{}), ended: make(chan struct{}), keys: map[tokenstore.Key]struct{}{}}
+	n := &notes{b: b, sender: hex.EncodeToString(id[:]), kick: make(chan struct{}, 1), quit: make(chan struct{}), ended: make(chan struct{}), keys: map[tokenstore.Key]struct{}{}, leased: map[tokenstore.Key]struct{}{}}
 	go n.run()
 	return n
 }
@@ -53,6 +54,10 @@ func (n *notes) add(keys ...tokenstore.Key) {
 		n.keys[key] = struct{}{}
 	}
 	n.mu.Unlock()
+	n.wakeUp()
+}
+
+func (n *notes) wakeUp() {
 	select {
 	case n.kick <- struct{}{}:
 	default: // it is awake already
@@ -76,14 +81,19 @@ func (n *notes) run() {
 func (n *notes) send() {
 	n.mu.Lock()
 	keys := slices.Collect(maps.Keys(n.keys))
+	leased := slices.Collect(maps.Keys(n.leased))
 	clear(n.keys)
+	clear(n.leased)
 	n.mu.Unlock()
-	if len(keys) == 0 {
-		return
+	var hints []string
+	for _, key := range keys {
+		hints = append(hints, n.hint(key))
 	}
-	hints := make([]string, len(keys))
-	for i, key := range keys {
-		hints[i] = n.hint(key)
+	for _, key := range leased {
+		hints = append(hints, n.leaseHint(key))
+	}
+	if len(hints) == 0 {
+		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), noteTimeout)
 	defer cancel()

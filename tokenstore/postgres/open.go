@@ -84,15 +84,16 @@ func checkStore(ctx context.Context, q querier, n names) error {
 			return fmt.Errorf("the table %s.%s loses its rows in a crash of PostgreSQL; make it safe with ALTER TABLE %s SET LOGGED while no proxy runs",
 				n.schema, table, pgx.Identifier{n.schema, table}.Sanitize())
 		case !allowed:
-			return fmt.Errorf("the role of store.postgres.url may not use the table %s.%s; grant it SELECT, INSERT, UPDATE and DELETE on the four tables %s*", n.schema, table, n.prefix)
+			return fmt.Errorf("the role of store.postgres.url may not use the table %s.%s; grant it SELECT, INSERT, UPDATE and DELETE on the tables %s*", n.schema, table, n.prefix)
 		}
 		return nil
 	})
 	if err != nil {
 		return err
 	}
+	leases := n.prefix + "leases" // which stores of before there were any lack, with its functions
 	for _, name := range n.all(tables) {
-		if !found[name] {
+		if !found[name] && name != leases {
 			return fmt.Errorf("%w: the table %s.%s is gone, and its marks with it; restore the database from a backup that is not older than its last raise, "+
 				"or make a new store with a higher epoch for every rule", tokenstore.ErrForeign, n.schema, name)
 		}
@@ -102,6 +103,9 @@ func checkStore(ctx context.Context, q querier, n names) error {
 		n.schema, n.all(functions)).Scan(&there)
 	if err == nil && there < len(functions) {
 		err = fmt.Errorf("%d functions of the store are missing in schema %s; put them in with fenceproxy store init, which keeps all marks", len(functions)-there, n.schema)
+	}
+	if err == nil && !found[leases] {
+		err = fmt.Errorf("the table %s.%s is gone, and who holds which lease with it; make it again with fenceproxy store init, which keeps all marks and the counter of tokens", n.schema, leases)
 	}
 	return err
 }

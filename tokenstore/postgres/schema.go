@@ -23,14 +23,15 @@ var schemaSQL string
 
 // tables and functions are the names in schema.sql.
 var (
-	tables    = []string{"about", "keys", "sessions", "entries"}
-	functions = []string{"durable", "begin", "bury", "keep_alive", "sessions_alive", "end_session", "acquire", "remove", "restore", "change"}
+	tables    = []string{"about", "keys", "sessions", "entries", "leases"}
+	functions = []string{"durable", "begin", "bury", "keep_alive", "sessions_alive", "end_session", "acquire", "remove", "restore", "change", "swap_lease", "raise_granted"}
 )
 
 // statements are the calls, with the store's own names.
 type statements struct {
 	begin, keepAlive, end, sessions, acquire, remove, restore, change string
 	load, look, entries, about, list                                  string
+	leaseState, swapLease, leases, raiseGranted                       string
 	durable, lock, isOpen, forget                                     string
 }
 
@@ -49,11 +50,16 @@ func (n names) statements() statements {
 			FROM unnest($1::bytea[]) d(key) LEFT JOIN {keys} k ON k.key = d.key LEFT JOIN {entries} e ON e.key = d.key ORDER BY d.key`),
 		entries: n.sql("SELECT key, token, nonce FROM {entries} WHERE session = $1"),
 		about:   n.sql("SELECT value FROM {about}"),
-		durable: n.sql("SELECT {durable}()"),
-		lock:    n.sql("SELECT highest, raised_at, holder FROM {keys} WHERE key = $1 FOR UPDATE"),
-		isOpen:  n.sql("SELECT EXISTS (SELECT FROM {entries} WHERE key = $1)"),
-		forget:  n.sql("DELETE FROM {keys} WHERE key = $1"),
-		list:    n.sql("SELECT key, highest, raised_at, holder FROM {keys} WHERE key > $1 AND key >= $2 AND ($3::bytea IS NULL OR key < $3) ORDER BY key LIMIT $4"),
+		leaseState: n.sql(`SELECT l.value, a.granted, k.highest, k.raised_at, k.holder
+			FROM {about} a LEFT JOIN {leases} l ON l.key = $1 LEFT JOIN {keys} k ON k.key = $1 WHERE a.one`),
+		swapLease:    n.sql("SELECT {swap_lease}($1, $2, $3, $4, $5, $6, $7)"),
+		leases:       n.sql("SELECT key, value FROM {leases} ORDER BY key"),
+		raiseGranted: n.sql("SELECT {raise_granted}($1)"),
+		durable:      n.sql("SELECT {durable}()"),
+		lock:         n.sql("SELECT highest, raised_at, holder FROM {keys} WHERE key = $1 FOR UPDATE"),
+		isOpen:       n.sql("SELECT EXISTS (SELECT FROM {entries} WHERE key = $1), EXISTS (SELECT FROM {leases} WHERE key = $1)"),
+		forget:       n.sql("DELETE FROM {keys} WHERE key = $1"),
+		list:         n.sql("SELECT key, highest, raised_at, holder FROM {keys} WHERE key > $1 AND key >= $2 AND ($3::bytea IS NULL OR key < $3) ORDER BY key LIMIT $4"),
 	}
 }
 

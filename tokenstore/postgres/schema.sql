@@ -8,7 +8,9 @@
 --
 -- The order of locks, so that nobody waits in a circle: the session's advisory
 -- lock, the rows of keys in the order of keys, the rows of entries in the order
--- of (key, token, session, nonce).
+-- of (key, token, session, nonce). The row of a lease comes before that of its
+-- key, and the counter last of all. That one is found by its index: a plan that
+-- reads a whole table counts as so dear here that PostgreSQL would compile it.
 
 --:tables
 
@@ -48,6 +50,14 @@ CREATE INDEX {entries_session} ON {entries} (session, overtaken);
 INSERT INTO {about} (format) VALUES (1);
 
 --:functions
+
+-- Stores of before there were leases get what these need. The counter is where
+-- nobody can lose it alone: a token without an epoch, NULL before the first grant.
+CREATE TABLE IF NOT EXISTS {leases} (
+	key   bytea PRIMARY KEY CHECK (length(key) BETWEEN 1 AND 1024),
+	value bytea NOT NULL
+) WITH (fillfactor = 70);
+ALTER TABLE {about} ADD COLUMN IF NOT EXISTS granted bytea CHECK (length(granted) = 24);
 
 -- durable makes this transaction wait for its disk, and refuses to be part of
 -- one that reads an old snapshot: what is read under a lock would be stale.
@@ -240,4 +250,52 @@ BEGIN
 	PERFORM {durable}();
 	UPDATE {about} SET value = p_next WHERE value IS NOT DISTINCT FROM p_old;
 	RETURN FOUND;
+END $$;
+
+-- swap_lease puts p_next in the place of p_was, NULL for nobody's lease, and
+-- reports whether it did. For a grant the key's record must be below p_token,
+-- and the counter goes from p_granted to p_counter.
+CREATE OR REPLACE FUNCTION {swap_lease}(p_key bytea, p_was bytea, p_next bytea, p_grant boolean, p_token bytea, p_granted bytea, p_counter bytea) RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+	r record;
+BEGIN
+	PERFORM {durable}();
+	IF p_was IS NULL THEN
+		-- Where somebody is about to put one this waits for that.
+		INSERT INTO {leases} (key, value) VALUES (p_key, p_next) ON CONFLICT DO NOTHING;
+		IF NOT FOUND THEN
+			RETURN false;
+		END IF;
+	ELSE
+		SELECT value INTO r FROM {leases} WHERE key = p_key FOR UPDATE;
+		IF NOT FOUND OR r.value <> p_was THEN
+			RETURN false;
+		END IF;
+	END IF;
+	IF p_grant THEN
+		SELECT highest INTO r FROM {keys} WHERE key = p_key FOR SHARE; -- waits for a raise that is under way
+		IF NOT FOUND OR (length(r.highest) = 24 AND r.highest < p_token) THEN
+			UPDATE {about} SET granted = p_counter WHERE one AND granted IS NOT DISTINCT FROM p_granted;
+		END IF;
+		IF NOT FOUND OR r.highest >= p_token THEN
+			IF p_was IS NULL THEN
+				DELETE FROM {leases} WHERE key = p_key;
+			END IF;
+			RETURN false;
+		END IF;
+	END IF;
+	IF p_next IS NULL THEN
+		DELETE FROM {leases} WHERE key = p_key;
+	ELSIF p_was IS NOT NULL THEN
+		UPDATE {leases} SET value = p_next WHERE key = p_key;
+	END IF;
+	RETURN true;
+END $$;
+
+-- raise_granted makes the counter at least p_counter, and returns it.
+CREATE OR REPLACE FUNCTION {raise_granted}(p_counter bytea) RETURNS bytea LANGUAGE plpgsql AS $$
+BEGIN
+	PERFORM {durable}();
+	UPDATE {about} SET granted = p_counter WHERE one AND p_counter > coalesce(granted, '');
+	RETURN (SELECT granted FROM {about} WHERE one);
 END $$;

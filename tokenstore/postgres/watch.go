@@ -32,6 +32,9 @@ func (b *Backend) Watch(ctx context.Context, sink session.Sink) error {
 		cancel()
 		switch {
 		case err == nil:
+			if key, ok := b.notes.readLease(n.Payload); ok && n.Channel == b.channel {
+				session.TellLeased(sink, key)
+			}
 			if key, ok := b.notes.read(n.Payload); ok && n.Channel == b.channel {
 				sink.Changed(key)
 			}

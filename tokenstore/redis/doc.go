@@ -25,6 +25,8 @@
 //	open:KEY             sorted set: the entries of a key, the lowest token first
 //	own:SESSION          sorted set: the entries of a session
 //	overtaken:SESSION    hash: its entries that an acquire has found → the token of that
+//	leases               hash: resource key → who holds its lease
+//	granted              the last token that was granted with a lease
 //
 // None of them ever expires, and Redis must not evict them.
 package redis

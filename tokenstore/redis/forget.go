@@ -20,6 +20,8 @@ func (b *Backend) Forget(ctx context.Context, key tokenstore.Key, was tokenstore
 		return &tokenstore.InUseError{Key: key, Why: "its token was raised meanwhile"}
 	case "open":
 		return &tokenstore.InUseError{Key: key, Why: "a proxy has an entry open on it"}
+	case "leased":
+		return &tokenstore.InUseError{Key: key, Why: "its lease is held"}
 	case "damaged":
 		return &tokenstore.DamagedError{Key: key, Why: "what Redis has there is not a record of ours"}
 	}

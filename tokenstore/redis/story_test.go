@@ -219,7 +219,7 @@ func TestWatchFindsOut(t *testing.T) {
 	b := openBackend(t, through(r, server.store()))
 	ended := make(chan error, 1)
 	go func() { ended <- b.Watch(t.Context(), nobody{}) }()
-	eventually(t, "it listens", func() bool { return len(server.do("PUBSUB", "CHANNELS").([]any)) == 2 })
+	eventually(t, "it listens", func() bool { return len(server.do("PUBSUB", "CHANNELS").([]any)) == 3 })
 	r.stall()
 	select {
 	case err := <-ended:

@@ -23,7 +23,7 @@ var errSilent = errors.New("the connection for notifications is dead: Redis answ
 // nothing depends on it but how long somebody waits.
 func (b *Backend) Watch(ctx context.Context, sink session.Sink) error {
 	ctx, cancel := context.WithCancelCause(ctx)
-	raised, gone := b.channel(raisedChannel), b.channel(goneChannel)
+	raised, gone, leased := b.channel(raisedChannel), b.channel(goneChannel), b.channel(leasedChannel)
 	sub := b.main.Subscribe(ctx) // connects with the first channel
 	var pings sync.WaitGroup
 	defer pings.Wait()
@@ -32,7 +32,7 @@ func (b *Backend) Watch(ctx context.Context, sink session.Sink) error {
 	defer context.AfterFunc(ctx, func() { _ = sub.Close() })()
 	defer func() { _ = sub.Close() }()
 
-	if err := sub.Subscribe(ctx, raised, gone); err != nil {
+	if err := sub.Subscribe(ctx, raised, gone, leased); err != nil {
 		return err
 	}
 	var heard atomic.Bool
@@ -46,7 +46,9 @@ func (b *Backend) Watch(ctx context.Context, sink session.Sink) error {
 			return err
 		}
 		heard.Store(true)
-		if m, ok := got.(*redis.Message); ok {
+		if m, ok := got.(*redis.Message); ok && m.Channel == leased {
+			session.TellLeased(sink, tokenstore.Key(m.Payload))
+		} else if ok {
 			tell(sink, m.Channel == raised, m.Payload)
 		}
 	}

@@ -195,6 +195,8 @@ type Backend interface {
 	// several times, and MUST NOT be called after Update has returned. Its error is returned as it is, and nothing is written.
 	Update(ctx context.Context, change func(old []byte) ([]byte, error)) error
 
+	LeaseBackend
+
 	// Close gives the connections back. No other call is under way.
 	Close() error
 }

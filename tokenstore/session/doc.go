@@ -33,4 +33,8 @@
 // cut it; poll (wait.go) looks after the entries that are waited for; sweep
 // (sweep.go) looks after sessions that are gone; remove (remove.go) deletes
 // entries; tell and follow (raised.go) take raises in and pass them on.
+//
+// Leases (lease.go) stand beside all that, and belong to no session: an engine
+// swaps one for another where what is believed of it holds (leasebackend.go),
+// and the token of a grant is made here.
 package session

@@ -54,14 +54,18 @@ func ReadHeader(ctx context.Context, b Backend) (h dump.Header, alive int, err e
 		left, err = b.Entries(ctx, s)
 		h.Unordered = slices.ContainsFunc(left, Entry.Unordered)
 	}
+	if err == nil {
+		h.Granted, err = b.RaiseGranted(ctx, 0)
+	}
 	return h, alive, err
 }
 
 // ImportHeader makes an engine remember the rules and epochs of another store,
-// the higher epoch of both. Where a rule made other keys here, its error is a
-// *tokenstore.ChangedRulesError, and nothing is changed.
+// the higher epoch of both, and the higher counter of tokens. Where a rule made
+// other keys here, its error is a *tokenstore.ChangedRulesError, and nothing is
+// changed.
 func ImportHeader(ctx context.Context, b Backend, h dump.Header) error {
-	return b.Update(ctx, func(old []byte) ([]byte, error) {
+	err := b.Update(ctx, func(old []byte) ([]byte, error) {
 		a, err := readAbout(old)
 		if err != nil {
 			return nil, err
@@ -80,6 +84,10 @@ func ImportHeader(ctx context.Context, b Backend, h dump.Header) error {
 		}
 		return json.Marshal(next)
 	})
+	if err == nil {
+		_, err = b.RaiseGranted(ctx, h.Granted)
+	}
+	return err
 }
 
 func readAbout(b []byte) (a about, err error) {

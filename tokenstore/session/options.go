@@ -80,6 +80,8 @@ const (
 	OpEntries   Op = "entries"
 	OpLoad      Op = "load"
 	OpUpdate    Op = "update"
+	OpLease     Op = "lease"
+	OpLeases    Op = "leases"
 	OpList      Op = "list"
 	OpForget    Op = "forget"
 )

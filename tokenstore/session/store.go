@@ -30,6 +30,7 @@ type Store struct {
 	look     looks    // keys to look at beside theirs
 	removals removals // entries to delete
 	news     news     // raises to tell the gate
+	leases   leases   // what is known of the counter, and whose lease has changed
 	seen     observed // sessions that are gone
 
 	ctx    context.Context // ends when the store is closed
@@ -69,6 +70,7 @@ func open(ctx context.Context, backend Backend, o Options) (*Store, error) {
 	s.look.init()
 	s.removals.init()
 	s.news.init()
+	s.leases.init()
 	s.seen.at = map[ID]time.Duration{}
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
 	l, err := s.beginFirst(ctx)
@@ -79,6 +81,7 @@ func open(ctx context.Context, backend Backend, o Options) (*Store, error) {
 	s.done.Go(func() { s.keep(l) })
 	s.done.Go(s.follow)
 	s.done.Go(s.tell)
+	s.done.Go(s.tellLeases)
 	s.done.Go(s.poll)
 	s.done.Go(s.sweep)
 	s.done.Go(s.remove)
@@ -188,6 +191,7 @@ func (s *Store) Close(clean bool) error {
 	s.cancel(errClosed) // and with it the session, before anybody could begin a new one
 	s.done.Wait()
 	close(s.news.out)
+	close(s.leases.out)
 	for _, id := range s.own.all() {
 		s.retireAll(id)
 	}

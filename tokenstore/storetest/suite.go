@@ -1,5 +1,5 @@
 // Package storetest holds the promises of tokenstore.Store as one suite that
-// every store runs, and Faulty, a store that fails on purpose.
+// every store runs, those of tokenstore.Leaser as another, and Faulty, a store that fails on purpose.
 package storetest
 
 import (

@@ -25,6 +25,8 @@ type Engine struct {
 	open     map[tokenstore.Key]map[session.Entry]*found
 	sessions map[session.ID]*registered
 	about    []byte
+	leases   map[tokenstore.Key]tokenstore.Lease
+	granted  uint64
 	ports    []*Port
 }
 
@@ -43,6 +45,7 @@ func NewEngine() *Engine {
 		records:  map[tokenstore.Key]tokenstore.Record{},
 		open:     map[tokenstore.Key]map[session.Entry]*found{},
 		sessions: map[session.ID]*registered{},
+		leases:   map[tokenstore.Key]tokenstore.Lease{},
 	}
 }
 
@@ -253,6 +256,8 @@ func (e *Engine) forget(key tokenstore.Key, was tokenstore.Record) (none, error)
 		return none{}, &tokenstore.InUseError{Key: key, Why: "its token was raised meanwhile"}
 	case len(e.open[key]) > 0:
 		return none{}, &tokenstore.InUseError{Key: key, Why: "an entry is open"}
+	case e.leases[key].Held():
+		return none{}, &tokenstore.InUseError{Key: key, Why: "its lease is held"}
 	}
 	delete(e.records, key)
 	return none{}, nil

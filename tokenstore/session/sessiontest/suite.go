@@ -24,7 +24,7 @@ const (
 // seconds for what expires.
 func Run(t *testing.T, place func(t *testing.T) (open func(t *testing.T) session.Backend)) {
 	t.Helper()
-	for _, group := range [][]check{sessionChecks, acquireChecks, entryChecks, noticeChecks, unorderedChecks, keyChecks} {
+	for _, group := range [][]check{sessionChecks, acquireChecks, entryChecks, noticeChecks, unorderedChecks, leaseChecks, keyChecks} {
 		for _, c := range group {
 			t.Run(c.name, func(t *testing.T) {
 				t.Parallel()

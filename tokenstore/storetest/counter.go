@@ -1,0 +1,133 @@
+package storetest
+
+import (
+	"errors"
+	"math"
+	"testing"
+
+	"github.com/fenceproxy/fenceproxy/tokenstore"
+)
+
+// counterChecks are the promises on the tokens of leases.
+var counterChecks = []leaseCheck{
+	{"tokens grow over all keys and epochs", testCounterGrows},
+	{"a token is above the record of its key", testAboveRecord},
+	{"a grant that fails takes no token back", testCounterRefused},
+	{"the last token is granted, and none after it", testLastToken},
+	{"a record of a higher epoch has no next token", testHigherEpoch},
+}
+
+// testCounterGrows: no release, no key and no epoch brings an old number back.
+// A client that has one of another epoch could else send it as a new one.
+func testCounterGrows(t *testing.T, s LeaseStore) {
+	last := uint64(0)
+	for i, step := range []struct {
+		key   tokenstore.Key
+		epoch uint64
+	}{{"a", 0}, {"b", 0}, {"a", 0}, {"c", 7}, {"b", 0}, {"c", 7}, {"d", 3}, {"a", 0}} {
+		l, err := grantLease(s, step.key, nobody, asked("i"), step.epoch)
+		if err != nil {
+			t.Fatalf("grant %d: %v", i, err)
+		}
+		if l.Token.Epoch != step.epoch || l.Token.Minor != 0 || l.Token.Major <= last {
+			t.Fatalf("grant %d has token %v, in epoch %d after %d", i, l.Token, step.epoch, last)
+		}
+		last = l.Token.Major
+		mustEnd(t, s, step.key, l)
+	}
+}
+
+func testAboveRecord(t *testing.T, s LeaseStore) {
+	top := uint64(1) << 40 // above what a store may begin its counter with
+	mustAcquire(t, s, mark("k", top), tokenstore.Mark{Key: "minor", Token: tokenstore.Token{Major: 2 * top, Minor: 5}})
+	l := mustGrant(t, s, "k", nobody, "a")
+	if l.Token != token(top+1) {
+		t.Fatalf("token %v over a record of %d", l.Token, top)
+	}
+	// The counter follows, or the same token could be granted again.
+	mustEnd(t, s, "k", l)
+	if next := mustGrant(t, s, "k", nobody, "b"); !l.Token.Less(next.Token) {
+		t.Fatalf("token %v after %v", next.Token, l.Token)
+	}
+	if other := mustGrant(t, s, "other", nobody, "c"); other.Token.Major <= l.Token.Major {
+		t.Fatalf("token %v of another key after %v", other.Token, l.Token)
+	}
+	if got := mustGrant(t, s, "minor", nobody, "d").Token; got.Major <= 2*top {
+		t.Fatalf("token %v over a record of %d.5", got, 2*top)
+	}
+	// A record that grows later counts for the next grant.
+	mustAcquire(t, s, mark("other", 5*top))
+	if got := mustGrant(t, s, "other", tokenstore.Lease{ID: "c"}, "e").Token; got.Major <= 5*top {
+		t.Fatalf("token %v over a record of %d", got, 5*top)
+	}
+	// A lower epoch does not.
+	mustAcquire(t, s, mark("old", 1<<50))
+	got, err := grantLease(s, "old", nobody, asked("f"), 1)
+	if err != nil || got.Token.Epoch != 1 || got.Token.Major >= 1<<50 {
+		t.Fatalf("GrantLease in epoch 1 = %v, %v; the record is of epoch 0", got.Token, err)
+	}
+	wantHighest(t, s, "k", token(top)) // a grant raises nothing
+}
+
+func testCounterRefused(t *testing.T, s LeaseStore) {
+	l := mustGrant(t, s, "k", nobody, "a")
+	for range 5 {
+		_, err := grantLease(s, "k", nobody, asked("b"), 0)
+		wantLeaseError(t, err, "k", l)
+	}
+	if got := mustGrant(t, s, "other", nobody, "b"); !l.Token.Less(got.Token) {
+		t.Fatalf("token %v after %v", got.Token, l.Token)
+	}
+}
+
+func wantUsedUp(t *testing.T, err error, want tokenstore.TokensUsedUpError) {
+	t.Helper()
+	var used *tokenstore.TokensUsedUpError
+	if !errors.As(err, &used) || errors.Is(err, tokenstore.ErrUnavailable) {
+		t.Fatalf("error = %v, want a *TokensUsedUpError alone", err)
+	}
+	if *used != want {
+		t.Fatalf("refused with %+v, want %+v", *used, want)
+	}
+}
+
+func testLastToken(t *testing.T, s LeaseStore) {
+	const last = math.MaxUint64
+	mustAcquire(t, s, mark("full", last), mark("k", last-1))
+	_, err := grantLease(s, "full", nobody, asked("a"), 0)
+	wantUsedUp(t, err, tokenstore.TokensUsedUpError{Key: "full", Highest: token(last)})
+	wantLease(t, s, "full", nobody)
+	l := mustGrant(t, s, "other", nobody, "b") // no other key suffers
+	if l.Token.Major > 1<<62 {
+		t.Fatalf("token %v of another key", l.Token)
+	}
+	if l, err := grantLease(s, "full", nobody, asked("a"), 1); err != nil || l.Token.Epoch != 1 {
+		t.Fatalf("GrantLease in the next epoch = %v, %v", l.Token, err)
+	}
+
+	if l := mustGrant(t, s, "k", nobody, "c"); l.Token != token(last) {
+		t.Fatalf("token %v over a record of %v", l.Token, token(last-1))
+	}
+	// The number was granted: it comes back on no key and in no epoch.
+	for _, epoch := range []uint64{0, 1} {
+		_, err = grantLease(s, "new", nobody, asked("d"), epoch)
+		wantUsedUp(t, err, tokenstore.TokensUsedUpError{Key: "new", Epoch: epoch})
+	}
+	wantLease(t, s, "new", nobody)
+	_, err = grantLease(s, "other", nobody, asked("e"), 0) // what stands there comes first
+	wantLeaseError(t, err, "other", l)
+	if _, err := renewLease(s, "other", l, 5); err != nil {
+		t.Fatalf("RenewLease: %v", err)
+	}
+}
+
+func testHigherEpoch(t *testing.T, s LeaseStore) {
+	high := tokenstore.Token{Epoch: 2, Major: 1}
+	mustAcquire(t, s, tokenstore.Mark{Key: "k", Token: high})
+	_, err := grantLease(s, "k", nobody, asked("a"), 1)
+	wantUsedUp(t, err, tokenstore.TokensUsedUpError{Key: "k", Epoch: 1, Highest: high})
+	wantLease(t, s, "k", nobody)
+	if l, err := grantLease(s, "k", nobody, asked("a"), 2); err != nil || !high.Less(l.Token) {
+		t.Fatalf("GrantLease in epoch 2 = %v, %v", l.Token, err)
+	}
+}
