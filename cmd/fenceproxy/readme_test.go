@@ -32,25 +32,33 @@ func TestReadme(t *testing.T) {
 	}
 	commands, files := parseReadme(t, string(text))
 	dir := t.TempDir()
+	var free []string
+	for _, port := range []string{"8080", "9000", "9901", "9902", "8081", "9001", "9911"} {
+		free = append(free, "127.0.0.1:"+port, freeAddress(t))
+	}
+	ports := strings.NewReplacer(free...)
 	for name, content := range files {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(ports.Replace(content)), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	ports := strings.NewReplacer("127.0.0.1:8080", freeAddress(t), "127.0.0.1:9000", freeAddress(t), "127.0.0.1:9901", freeAddress(t))
 	binary, err := exec.LookPath("fenceproxy") // TestMain puts it there
 	if err != nil {
 		t.Fatal(err)
 	}
 
 	var script strings.Builder
-	fmt.Fprintf(&script, "set -m\ntrap 'kill -9 $(jobs -p) 2>/dev/null' EXIT\nexport FENCEPROXY_ADMIN=%s\n", ports.Replace("127.0.0.1:9901"))
+	fmt.Fprintf(&script, "set -m\ntrap 'kill -9 $(jobs -p) 2>/dev/null' EXIT\nexport FENCEPROXY_ADMIN=%s FENCEPROXY_SERVER=http://%s\n",
+		ports.Replace("127.0.0.1:9901"), ports.Replace("127.0.0.1:9902"))
 	for i, c := range commands {
 		text := ports.Replace(c.text)
 		for _, form := range []string{"go run ./cmd/fenceproxy", "./fenceproxy"} {
 			text = strings.ReplaceAll(text, form, binary)
 		}
 		text = regexp.MustCompile(`^fenceproxy `).ReplaceAllLiteralString(text, binary+" ")
+		if strings.Contains(text, " serve --config ") {
+			text = "env -u FENCEPROXY_ADMIN " + text // the file says it all
+		}
 		fmt.Fprintf(&script, "echo '@@@ %d'\n%s\n", i, text)
 		if m := regexp.MustCompile(`--listen ([0-9.]+):([0-9]+) &$`).FindStringSubmatch(text); m != nil {
 			fmt.Fprintf(&script, "for n in $(seq 200); do (exec 3<>/dev/tcp/%s/%s) 2>/dev/null && break; sleep 0.05; done\n", m[1], m[2])
