@@ -47,7 +47,8 @@ type book struct {
 
 	// hurried ends when a write waits for those under this book, and they are
 	// to be cut, as a raise cuts older uploads: or a client could keep every
-	// fenced write out for ever (L1, L2).
+	// fenced write out for ever (L1, L2). That holds of fenced ones too, of which
+	// nobody knows whether they are of the same resource.
 	hurried context.Context
 	hurry   context.CancelFunc
 
@@ -129,6 +130,9 @@ var errOlderRules = errors.New("writes that came in under the rules of before a 
 // then, or on other keys. What holds it up is cut after half of the time that
 // it may wait.
 func (x *exchange) awaitOlder() error {
+	if x.tokenless() {
+		return nil // older than every token: it waits for nothing
+	}
 	older := x.older()
 	if len(older) == 0 {
 		return nil
@@ -174,11 +178,16 @@ func (x *exchange) older() (older []*book) {
 }
 
 // fences reports whether the book gave the request the rule that it has now,
-// fenced: then it had the same keys, since a switch changes none, and the gate
-// knows the writes on them.
+// enforced: then it had the same keys, since a switch changes none, and the gate
+// knows the writes on them. A rule that observes lets writes pass whose keys
+// nobody knows.
 func (b *book) fences(x *exchange) bool {
 	m, err := b.Table.Match(x.r)
-	return err == nil && m.Rule >= 0 && b.Rules[m.Rule].Name == x.rule.Name && b.Rules[m.Rule].Fenced
+	if err != nil || m.Rule < 0 {
+		return false
+	}
+	r := &b.Rules[m.Rule]
+	return r.Name == x.rule.Name && r.Fenced && !r.Observe
 }
 
 // leaveBook ends the request's part in its book, once: at once where the write
@@ -209,6 +218,17 @@ func (x *exchange) settleTime() time.Duration {
 
 // unknown reports whether the gate does not know the request, and it may write.
 func (x *exchange) unknown() bool { return !x.holds && !x.out }
+
+// errRulesChanged refuses a request whose body comes too slowly.
+var errRulesChanged = errors.New("the rules were changed while the body was still coming, and a write waits for what came before that")
+
+// hurries lets a fenced write that its client may hold up be cut, like
+// cutAnswer.
+func (x *exchange) hurries() {
+	if x.uncut == nil {
+		x.uncut = context.AfterFunc(x.book.hurried, x.ticket.Hurry)
+	}
+}
 
 // cutAnswer ends the answer of a write that the gate does not know, and its
 // writing to the client, when a write under a later rulebook has waited for long
