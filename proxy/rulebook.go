@@ -28,6 +28,10 @@ type Rulebook struct {
 	MaxBodyBuffer int64 // bytes of a body that are read before admission
 	MaxBuffered   int64 // the same of all requests together
 	AccessLog     bool
+
+	// FencesOtherwise says that it may fence writes that the one before did not,
+	// or on other keys: see AwaitOlder.
+	FencesOtherwise bool
 }
 
 // book is a Rulebook in force, or one that was and under which writes are
@@ -53,6 +57,7 @@ type book struct {
 	hurry   context.CancelFunc
 
 	number int // counts the switches
+	last   int // the number of the last one that fences otherwise than the one before it
 }
 
 // books are the one in force and those before it whose writes are not over.
@@ -95,7 +100,10 @@ func (b *book) leave() {
 // under way go on under the rules by which they came in. One call at a time.
 func (h *Handler) Switch(r Rulebook) {
 	next, last := newBook(r), h.books.current.Load()
-	next.number = last.number + 1
+	next.number, next.last = last.number+1, last.last
+	if r.FencesOtherwise {
+		next.last = next.number
+	}
 	h.books.change(func(former []*book) []*book { return append(former, last) })
 	h.books.current.Store(next) // behind it: who is under next must find last
 	last.leave()
@@ -108,6 +116,28 @@ func (h *Handler) Switch(r Rulebook) {
 			last.Upstream.Close()
 		}
 	}()
+}
+
+// AwaitOlder waits until the writes are over that came in before a rulebook which
+// fences otherwise. The gate does not know all of them, and a stop that does not
+// wait for them is not clean: the next start would let a write pass that has to
+// wait for them here. They should have been made to end before.
+func (h *Handler) AwaitOlder(ctx context.Context) error {
+	former := h.books.former.Load()
+	if former == nil {
+		return nil
+	}
+	for _, b := range *former {
+		if b.number >= h.books.current.Load().last {
+			continue
+		}
+		select {
+		case <-b.over:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
 }
 
 // change replaces the list of former books.
