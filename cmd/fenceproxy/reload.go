@@ -42,7 +42,8 @@ type reloader struct {
 	cfg     *config.Config // in force
 	planned planned        // of cfg
 
-	failed  atomic.Pointer[string] // what is wrong with the last one; nil for nothing
+	named   atomic.Pointer[map[string]tokenstore.Format] // see formats
+	failed  atomic.Pointer[string]                       // what is wrong with the last one; nil for nothing
 	ctx     context.Context
 	stopped context.CancelFunc
 	done    sync.WaitGroup
@@ -55,8 +56,13 @@ func newReloader(src source, s *service, p planned, level zap.AtomicLevel, reg p
 	r.state.Set(1)
 	reg.MustRegister(r.state)
 	r.ctx, r.stopped = context.WithCancel(context.Background())
+	formats := formatsOf(p)
+	r.named.Store(&formats)
 	return r
 }
+
+// formats are those of the rules in force, for the admin listener.
+func (r *reloader) formats() map[string]tokenstore.Format { return *r.named.Load() }
 
 // start begins to reload on SIGHUP and when the file has changed.
 func (r *reloader) start() {
@@ -162,6 +168,8 @@ func (r *reloader) put(cfg *config.Config, p planned) (changed []string, err err
 	book := r.s.rulebook(cfg, p)
 	book.FencesOtherwise = fences
 	r.s.handler.Switch(book)
+	formats := formatsOf(p)
+	r.named.Store(&formats)
 	r.cfg, r.planned = cfg, p
 	return changed, nil
 }

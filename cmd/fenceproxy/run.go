@@ -107,7 +107,7 @@ func start(src source, cfg *config.Config, p planned, log *zap.Logger, level zap
 	ready := []zap.Field{zap.String("version", version()), zap.Stringer("listen", data.Addr()), zap.String("upstream", cfg.Upstream.URL),
 		zap.Int("rules", len(p.rules)), zap.Bool("quarantine", s.store.Recovered())}
 	if operator != nil {
-		s.admin = &http.Server{Handler: s.adminHandler(p, registry), ReadHeaderTimeout: 10 * time.Second}
+		s.admin = &http.Server{Handler: s.adminHandler(registry), ReadHeaderTimeout: 10 * time.Second}
 		s.serve(s.admin, operator, "admin.address")
 		ready = append(ready, zap.Stringer("admin", operator.Addr()))
 	}
@@ -192,8 +192,8 @@ func rulebook(cfg *config.Config, p planned) proxy.Rulebook {
 	}
 }
 
-func (s *service) adminHandler(p planned, gatherer prometheus.Gatherer) http.Handler {
-	return admin.NewHandler(admin.Options{Gate: s.gate, Store: s.store, Metrics: gatherer, Ready: s.ready, Notice: s.reload.notice, Formats: formatsOf(p)})
+func (s *service) adminHandler(gatherer prometheus.Gatherer) http.Handler {
+	return admin.NewHandler(admin.Options{Gate: s.gate, Store: s.store, Metrics: gatherer, Ready: s.ready, Notice: s.reload.notice, Formats: s.reload.formats})
 }
 
 // formatsOf are the formats of the fenced rules by their names.

@@ -33,9 +33,9 @@ type Options struct {
 	// Notice returns what the operator should know although writes can be
 	// admitted, or nothing.
 	Notice func() string
-	// Formats are the formats of the fenced rules by their names. Where they
-	// differ, a request has to name the rule that owns its key.
-	Formats map[string]tokenstore.Format
+	// Formats returns the formats of the fenced rules, as they are now, by their
+	// names. Where they differ, a request has to name the rule that owns its key.
+	Formats func() map[string]tokenstore.Format
 }
 
 const (
@@ -103,7 +103,7 @@ func (a *api) key(w http.ResponseWriter, r *http.Request) {
 // one that there is.
 func (a *api) format(rule string) (tokenstore.Format, error) {
 	if rule != "" {
-		f, ok := a.Formats[rule]
+		f, ok := a.Formats()[rule]
 		if !ok {
 			return 0, fmt.Errorf("no fenced rule has the name %q", rule)
 		}
@@ -111,7 +111,7 @@ func (a *api) format(rule string) (tokenstore.Format, error) {
 	}
 	only := tokenstore.Decimal
 	first := true
-	for _, f := range a.Formats {
+	for _, f := range a.Formats() {
 		if !first && f != only {
 			return 0, errors.New("the rules have different formats of tokens: name the one that owns the key, as in ?rule=NAME")
 		}

@@ -38,7 +38,7 @@ func newRig(t *testing.T) *rig {
 	reg := prometheus.NewRegistry()
 	reg.MustRegister(prometheus.NewGauge(prometheus.GaugeOpts{Name: "fenceproxy_test"}))
 	r.handler = NewHandler(Options{Gate: r.gate, Store: r.store, Metrics: reg,
-		Ready: func(context.Context) error { return r.ready }, Notice: func() string { return r.notice }, Formats: r.formats})
+		Ready: func(context.Context) error { return r.ready }, Notice: func() string { return r.notice }, Formats: func() map[string]tokenstore.Format { return r.formats }})
 	return r
 }
 
