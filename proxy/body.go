@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -69,7 +70,7 @@ func (x *exchange) readAhead() error {
 			x.body.length = int64(len(head))
 		}
 		return nil
-	case err == nil || errors.Is(err, errBuffers): // what observes goes on without more room
+	case err == nil || errors.Is(err, errBuffers) || errors.Is(err, errRulesChanged): // what observes goes on without more room
 		x.body.streaming = true
 		x.body.reader = io.MultiReader(bytes.NewReader(head), passed{x}, x.upload(int64(len(head))))
 	}
@@ -122,7 +123,14 @@ func (x *exchange) read(size int64) ([]byte, error) {
 	}
 	rc := http.NewResponseController(x.w)
 	defer func() { _ = rc.SetReadDeadline(time.Time{}) }()
+	if x.rule.Observe { // see below: nothing else ends its wait for a client
+		stop := context.AfterFunc(x.book.hurried, func() { _ = rc.SetReadDeadline(past) })
+		defer stop()
+	}
 	for int64(len(buf)) < size {
+		if len(buf) > 0 && x.book.hurried.Err() != nil {
+			return buf, errRulesChanged
+		}
 		if len(buf) == cap(buf) {
 			grown := min(size, max(firstRead, 2*int64(cap(buf))))
 			if !x.reserve(grown - int64(cap(buf))) {

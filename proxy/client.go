@@ -98,6 +98,7 @@ func (c *client) apart(f func() error) {
 	ended := make(chan error, 1)
 	go func() { ended <- f() }()
 	raised := c.x.ticket.Overtaken()
+	c.x.hurries()
 	if c.limit == nil {
 		c.limit = time.After(c.x.rule.ResponseTimeout)
 	}
@@ -137,6 +138,7 @@ func (c *client) watch() {
 	}
 	_ = c.rc.SetWriteDeadline(time.Now().Add(c.x.rule.ResponseTimeout))
 	c.done, c.ended = make(chan struct{}), make(chan struct{})
+	c.x.hurries()
 	go func() {
 		defer close(c.ended)
 		select {

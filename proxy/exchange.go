@@ -21,7 +21,7 @@ type exchange struct {
 
 	book    *book       // the rules by which it came in
 	out     bool        // it counts there no more
-	uncut   func() bool // ends what cutAnswer began
+	uncut   func() bool // ends what cutAnswer or hurries began
 	rule    *Rule       // nil where none covers the request
 	fenced  bool        // the fence decides about it
 	upgrade bool        // it is the handshake of a websocket
@@ -125,10 +125,11 @@ func (x *exchange) settle(lost string) {
 	x.settled = true
 	if lost == "" {
 		x.ticket.Settle()
-		return
+	} else {
+		x.ticket.Unsettle(lost)
+		x.lost = lost
 	}
-	x.ticket.Unsettle(lost)
-	x.lost = lost
+	x.leaveBook(lost != "") // however long the client reads
 }
 
 // say puts the two headers of the fence into the answer.

@@ -102,6 +102,7 @@ func (x *exchange) prepare(target string) {
 	if x.body.streaming || x.body.length > oneWrite {
 		switch { // L1
 		case x.holds:
+			x.hurries()
 			r.Cut = x.ticket.Overtaken()
 		case x.away:
 			r.Cut = x.book.hurried.Done()

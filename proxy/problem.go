@@ -91,7 +91,7 @@ func (x *exchange) named(err error) *wire.Problem {
 		return x.stale(stale)
 	case errors.As(err, &collision):
 		return wire.NewProblem(wire.TokenCollision, "another holder uses this token: take the lease again, for a token of your own")
-	case errors.Is(err, errBuffers), errors.Is(err, gate.ErrOverloaded):
+	case errors.Is(err, errBuffers), errors.Is(err, errRulesChanged), errors.Is(err, gate.ErrOverloaded):
 		return wire.NewProblem(wire.Overloaded, err.Error()+"; nothing was forwarded: try again")
 	case errors.As(err, &drain):
 		why := "older writes on this key are still running, or were lost from sight and may still be applied"

@@ -24,6 +24,7 @@ const (
 
 // refuse answers a request that was not forwarded.
 func (x *exchange) refuse(err error) {
+	x.leaveBook(false) // however long the client uploads on
 	x.cause = err
 	if errors.Is(err, gate.ErrLeft) {
 		x.cause, x.decision = nil, decisionLeft

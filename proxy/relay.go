@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/fenceproxy/fenceproxy/proxy/upstream"
 	"github.com/fenceproxy/fenceproxy/proxy/wire"
@@ -51,6 +52,15 @@ func (x *exchange) relay(a *upstream.Answer) {
 		}
 		if out.gone && !x.holds {
 			return // nobody wants the rest
+		}
+	}
+	if x.away && x.body.ended.Load() {
+		// An upstream can answer before the upload knows that it is over. Taken
+		// for lost, the write would hold up what a reload fences.
+		select {
+		case <-a.UploadDone():
+			x.over(a)
+		case <-time.After(grace):
 		}
 	}
 	switch {

@@ -28,6 +28,10 @@ type Rulebook struct {
 	MaxBodyBuffer int64 // bytes of a body that are read before admission
 	MaxBuffered   int64 // the same of all requests together
 	AccessLog     bool
+
+	// FencesOtherwise says that it may fence writes that the one before did not,
+	// or on other keys: see AwaitOlder.
+	FencesOtherwise bool
 }
 
 // book is a Rulebook in force, or one that was and under which writes are
@@ -47,11 +51,13 @@ type book struct {
 
 	// hurried ends when a write waits for those under this book, and they are
 	// to be cut, as a raise cuts older uploads: or a client could keep every
-	// fenced write out for ever (L1, L2).
+	// fenced write out for ever (L1, L2). That holds of fenced ones too, of which
+	// nobody knows whether they are of the same resource.
 	hurried context.Context
 	hurry   context.CancelFunc
 
 	number int // counts the switches
+	last   int // the number of the last one that fences otherwise than the one before it
 }
 
 // books are the one in force and those before it whose writes are not over.
@@ -94,7 +100,10 @@ func (b *book) leave() {
 // under way go on under the rules by which they came in. One call at a time.
 func (h *Handler) Switch(r Rulebook) {
 	next, last := newBook(r), h.books.current.Load()
-	next.number = last.number + 1
+	next.number, next.last = last.number+1, last.last
+	if r.FencesOtherwise {
+		next.last = next.number
+	}
 	h.books.change(func(former []*book) []*book { return append(former, last) })
 	h.books.current.Store(next) // behind it: who is under next must find last
 	last.leave()
@@ -107,6 +116,28 @@ func (h *Handler) Switch(r Rulebook) {
 			last.Upstream.Close()
 		}
 	}()
+}
+
+// AwaitOlder waits until the writes are over that came in before a rulebook which
+// fences otherwise. The gate does not know all of them, and a stop that does not
+// wait for them is not clean: the next start would let a write pass that has to
+// wait for them here. They should have been made to end before.
+func (h *Handler) AwaitOlder(ctx context.Context) error {
+	former := h.books.former.Load()
+	if former == nil {
+		return nil
+	}
+	for _, b := range *former {
+		if b.number >= h.books.current.Load().last {
+			continue
+		}
+		select {
+		case <-b.over:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
 }
 
 // change replaces the list of former books.
@@ -129,6 +160,9 @@ var errOlderRules = errors.New("writes that came in under the rules of before a 
 // then, or on other keys. What holds it up is cut after half of the time that
 // it may wait.
 func (x *exchange) awaitOlder() error {
+	if x.tokenless() {
+		return nil // older than every token: it waits for nothing
+	}
 	older := x.older()
 	if len(older) == 0 {
 		return nil
@@ -174,11 +208,16 @@ func (x *exchange) older() (older []*book) {
 }
 
 // fences reports whether the book gave the request the rule that it has now,
-// fenced: then it had the same keys, since a switch changes none, and the gate
-// knows the writes on them.
+// enforced: then it had the same keys, since a switch changes none, and the gate
+// knows the writes on them. A rule that observes lets writes pass whose keys
+// nobody knows.
 func (b *book) fences(x *exchange) bool {
 	m, err := b.Table.Match(x.r)
-	return err == nil && m.Rule >= 0 && b.Rules[m.Rule].Name == x.rule.Name && b.Rules[m.Rule].Fenced
+	if err != nil || m.Rule < 0 {
+		return false
+	}
+	r := &b.Rules[m.Rule]
+	return r.Name == x.rule.Name && r.Fenced && !r.Observe
 }
 
 // leaveBook ends the request's part in its book, once: at once where the write
@@ -209,6 +248,17 @@ func (x *exchange) settleTime() time.Duration {
 
 // unknown reports whether the gate does not know the request, and it may write.
 func (x *exchange) unknown() bool { return !x.holds && !x.out }
+
+// errRulesChanged refuses a request whose body comes too slowly.
+var errRulesChanged = errors.New("the rules were changed while the body was still coming, and a write waits for what came before that")
+
+// hurries lets a fenced write that its client may hold up be cut, like
+// cutAnswer.
+func (x *exchange) hurries() {
+	if x.uncut == nil {
+		x.uncut = context.AfterFunc(x.book.hurried, x.ticket.Hurry)
+	}
+}
 
 // cutAnswer ends the answer of a write that the gate does not know, and its
 // writing to the client, when a write under a later rulebook has waited for long

@@ -19,7 +19,7 @@ const tunnelBuffer = 4 << 10
 
 var (
 	errOvertaken = errors.New("a higher token is on the disk")
-	errWaitedFor = errors.New("a write waits for it that a reload has fenced")
+	errWaitedFor = errors.New("a write that a reload has fenced waits for those of before")
 	errGrantLost = errors.New("the session with the token store is over")
 	errHalfOpen  = errors.New("one side ended the websocket, and the other did not in response_timeout")
 )
@@ -79,12 +79,11 @@ func (x *exchange) hijack(a *upstream.Answer) (*tunnel, error) {
 
 // attend returns when the tunnel is to end, and why.
 func (x *exchange) attend(t *tunnel) (upstream.Reason, error) {
-	var overtaken, lost, hurried <-chan struct{}
+	var overtaken, lost <-chan struct{}
 	if x.holds {
 		overtaken, lost = x.ticket.Overtaken(), x.ticket.Lost()
-	} else {
-		hurried = x.book.hurried.Done()
 	}
+	hurried := x.book.hurried.Done()
 	var halfOpen <-chan time.Time
 	up, down := t.up, t.down
 	for up != nil || down != nil {

@@ -40,6 +40,10 @@ func open(ctx context.Context, cfg *config.Config, p planned, figures *storeFigu
 	case cfg.Store.Memory != nil:
 		log.Warn("store.memory forgets every token at exit: it is for trying out")
 		m := memory.New()
+		// Or the first reload could make other keys than the start did.
+		if err := m.Remember(ctx, tokenstore.Configuration{Rules: p.fingerprints, Epochs: p.epochs, Unordered: p.unordered(), Settle: longestSettle(cfg)}); err != nil {
+			return openStore{}, notOpened("store.memory", err)
+		}
 		return openStore{Store: m, keys: m.Keys, settle: longestSettle(cfg), unordered: p.unordered()}, nil
 	}
 	e := cfg.Store.Embedded

@@ -105,12 +105,7 @@ func (r *reloader) reload(why string) {
 	}
 	r.s.tell(daemon.SdNotifyReloading + "\n" + daemon.SdNotifyMonotonicUsec())
 	defer r.s.tell(daemon.SdNotifyReady)
-	cfg, report := config.LoadFile(r.file, os.LookupEnv)
-	p := plan(cfg, &report)
-	changed, err := []string(nil), report.Err()
-	if err == nil {
-		changed, err = r.put(cfg, p)
-	}
+	report, changed, err := r.load()
 	if err != nil {
 		said := fmt.Sprintf("%s: the configuration was not reloaded, the one of before is in force: %v", time.Now().Format(time.RFC3339), err)
 		r.failed.Store(&said)
@@ -126,6 +121,21 @@ func (r *reloader) reload(why string) {
 	log.Info("the configuration was reloaded", zap.String("config", r.file), zap.Strings("changed", changed))
 }
 
+// load reads the file and puts what it says into force. Of a pipe or a device
+// nobody knows when it ends, and until then there could be no stop either; at a
+// start there may be one.
+func (r *reloader) load() (report config.Report, changed []string, err error) {
+	if info, err := os.Stat(r.file); err == nil && !info.Mode().IsRegular() {
+		return report, nil, fmt.Errorf("%s is no regular file; put one there, or restart", r.file)
+	}
+	cfg, report := config.LoadFile(r.file, os.LookupEnv)
+	p := plan(cfg, &report)
+	if err = report.Err(); err == nil {
+		changed, err = r.put(cfg, p)
+	}
+	return report, changed, err
+}
+
 // put puts a configuration into force. The order counts: what the store has to
 // remember of it is durable before a write passes under it, and the gate lets
 // such writes pass before they come.
@@ -136,7 +146,8 @@ func (r *reloader) put(cfg *config.Config, p planned) (changed []string, err err
 	}
 	ctx, cancel := context.WithTimeout(r.ctx, rememberTimeout)
 	defer cancel()
-	unordered := p.unordered() || fencesOtherwise(r.planned, p)
+	fences := fencesOtherwise(r.planned, p)
+	unordered := p.unordered() || fences
 	store, ok := r.s.store.Store.(tokenstore.Rememberer)
 	if !ok {
 		return nil, errors.New("the store takes no other rules while it is in use; restart")
@@ -150,7 +161,9 @@ func (r *reloader) put(cfg *config.Config, p planned) (changed []string, err err
 	}
 	r.s.gate.Change(gateOptions(cfg, r.s.store.settle, unordered))
 	r.level.SetLevel(logLevel(cfg.Log))
-	r.s.handler.Switch(r.s.rulebook(cfg, p))
+	book := r.s.rulebook(cfg, p)
+	book.FencesOtherwise = fences
+	r.s.handler.Switch(book)
 	r.s.leases.use(r.s, p)
 	r.s.operate(p, r.figures)
 	r.cfg, r.planned = cfg, p

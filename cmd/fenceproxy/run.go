@@ -305,11 +305,12 @@ func (s *service) stop(signals <-chan os.Signal) error {
 	case <-time.After(farewell):
 	}
 	s.close()
-	if !idle {
+	older := s.handler.AwaitOlder(ctx) != nil // close has ended them
+	if !idle || older {
 		c := s.gate.Counts()
 		_ = s.store.Close(false)
-		return &exitError{exitBusy, fmt.Errorf("stopped without the clean marker: %w, with %d writes in flight, %d unsettled, quarantine %v; the next start quarantines its keys for the settle time",
-			context.Cause(ctx), c.InFlight, c.Unsettled, c.Quarantine)}
+		return &exitError{exitBusy, fmt.Errorf("stopped without the clean marker: %w, with %d writes in flight, %d unsettled, quarantine %v, writes of before a reload %v; the next start quarantines its keys for the settle time",
+			context.Cause(ctx), c.InFlight, c.Unsettled, c.Quarantine, older)}
 	}
 	if err := s.store.Close(true); err != nil {
 		return &exitError{exitFailed, fmt.Errorf("closing the store: %w", err)}

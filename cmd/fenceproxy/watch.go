@@ -25,7 +25,7 @@ func watch(ctx context.Context, src source, changed chan<- struct{}) {
 		case <-tick.C:
 		}
 		now := look(src.file)
-		if now.same(last) && !now.same(told) {
+		if now.same(last) && !now.same(told) && !now.pipe() {
 			told = now
 			select {
 			case changed <- struct{}{}:
@@ -39,6 +39,10 @@ func watch(ctx context.Context, src source, changed chan<- struct{}) {
 
 // sight is a file as it was seen; without info it could not be.
 type sight struct{ info os.FileInfo }
+
+// pipe reports whether it is a pipe, which a shell makes of <(…): it is read once,
+// at the start, and whoever writes into it changes it.
+func (s sight) pipe() bool { return s.info != nil && s.info.Mode()&os.ModeNamedPipe != 0 }
 
 func look(file string) sight {
 	info, _ := os.Stat(file)

@@ -155,6 +155,10 @@ func (t *Ticket) Overtaken() <-chan struct{} {
 	return t.overtook
 }
 
+// Hurry is as if the write had been overtaken: one that may be of the same
+// resource, which the gate cannot know, waits for it.
+func (t *Ticket) Hurry() { t.pass() }
+
 // MaySend reports whether the write may still be sent. It is to be asked
 // immediately before the first byte leaves (R5). One that is only looked on
 // may, whatever the store says.
