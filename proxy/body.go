@@ -169,7 +169,7 @@ func (x *exchange) arrived() []byte {
 		return nil
 	}
 	who := readersWatch
-	if x.unwatched {
+	if x.unwatched && asksAbout(c.Conn) {
 		who = readersNone
 	}
 	c.readers.Store(who)
@@ -181,8 +181,12 @@ func (x *exchange) arrived() []byte {
 			break
 		}
 	}
-	if len(buf) < cap(buf) || !x.unwatched {
+	if len(buf) < cap(buf) || who == readersWatch {
 		c.readers.Store(readersAll)
+	}
+	if len(buf) == 0 {
+		x.release() // who sends nothing uses up none of what others need
+		return nil
 	}
 	return buf
 }

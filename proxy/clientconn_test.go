@@ -137,6 +137,51 @@ func TestClientLeavesBehindSmallBody(t *testing.T) {
 	r.eventually("it settles", func() bool { n := r.gate.Counts(); return n.InFlight == 0 && n.Unsettled == 0 })
 }
 
+// A body of which nothing has come takes no memory from others, however long it
+// stays away.
+func TestSilentBodyTakesNoMemory(t *testing.T) {
+	r := &rig{T: t, store: storetest.NewFaulty(memory.New())}
+	got := make(chan net.Conn)
+	r.played(func(c net.Conn) { got <- c; <-t.Context().Done() }, nil)
+	r.dial().send("PUT /login HTTP/1.1\nHost: a\nContent-Length: 600\n\n")
+	readSoon(t, <-got)
+	if n := r.handler.buffered.Load(); n != 0 {
+		t.Errorf("%d bytes of max_buffered are taken", n)
+	}
+}
+
+// opaque listens for connections about which the kernel cannot be asked: those
+// of another system, or of a listener that wraps them.
+type opaque struct{ net.Listener }
+
+func (l opaque) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	return struct{ net.Conn }{c}, err
+}
+
+// A client that leaves while its write waits is noticed there, too, behind a
+// small body (rule 7).
+func TestLeavesUnasked(t *testing.T) {
+	r := newRig(t, nil)
+	l := listen(t)
+	srv := NewServer(r.handler, ServerOptions{HeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute, MaxHeader: 64 << 10})
+	go func() { _ = srv.Serve(NewListener(opaque{l})) }()
+	t.Cleanup(func() { _ = srv.Close() })
+	r.dial().put("1", "abcdef")
+	w1 := r.next()
+	r.addr = l.Addr().String()
+	c := r.dial().put("2", "abcdef")
+	r.eventually("w2 waits", func() bool { return r.gate.Counts().Waiting == 1 })
+	_ = c.Close()
+	left := time.Now()
+	r.eventually("w2 is forgotten", func() bool { return r.gate.Counts().Waiting == 0 })
+	if d := time.Since(left); d > 3*time.Second {
+		t.Errorf("it was, %v after its client had left: by its drain_timeout", d)
+	}
+	w1.answer()
+	r.nothing("the client has left")
+}
+
 // While it is held, a connection gives nothing, but to net/http's watch where
 // that is wanted; and it can end one side alone.
 func TestClientConnReaders(t *testing.T) {

@@ -26,3 +26,10 @@ func hungUp(c net.Conn) bool {
 	})
 	return err != nil || gone
 }
+
+// asksAbout reports whether hungUp can tell of c. Where it cannot, net/http's
+// watch is all that notices a client which leaves while its write waits.
+func asksAbout(c net.Conn) bool {
+	_, ok := c.(syscall.Conn)
+	return ok
+}

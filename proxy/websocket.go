@@ -43,6 +43,9 @@ type tunnel struct {
 func (x *exchange) tunnel(a *upstream.Answer) {
 	x.relayHead(a)
 	x.h.Metrics.answered(x)
+	if x.client.gone { // a write to it may still be under way
+		x.breakOff(a.Outcome(), gate.ErrLeft)
+	}
 	t, err := x.hijack(a)
 	if err != nil {
 		x.breakOff(a.Outcome(), err)

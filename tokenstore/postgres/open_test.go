@@ -49,7 +49,8 @@ func TestOpenRefuses(t *testing.T) {
 	connect(t, s, "DROP TABLE "+o.TablePrefix+"entries")
 	refused(t, o, "is gone", tokenstore.ErrForeign)
 	o = place(t, s)
-	connect(t, s, "DROP FUNCTION "+o.TablePrefix+"acquire")
+	// As an older program has made it, whose acquire knows no unordered entries.
+	connect(t, s, "ALTER FUNCTION "+o.TablePrefix+"acquire_2 RENAME TO "+o.TablePrefix+"acquire")
 	refused(t, o, "functions of the store are missing", nil)
 	if err := Init(t.Context(), o); err != nil {
 		t.Fatal(err)

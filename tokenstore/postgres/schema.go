@@ -21,10 +21,12 @@ const format = 1
 //go:embed schema.sql
 var schemaSQL string
 
-// tables and functions are the names in schema.sql.
+// tables and functions are the names in schema.sql. A function whose meaning has
+// changed has a number more: proxies of both versions then call their own, and
+// one whose function nobody has put in does not start.
 var (
 	tables    = []string{"about", "keys", "sessions", "entries", "leases"}
-	functions = []string{"durable", "begin", "bury", "keep_alive", "sessions_alive", "end_session", "acquire", "remove", "restore", "change", "swap_lease", "raise_granted"}
+	functions = []string{"durable", "begin", "bury", "keep_alive", "sessions_alive", "end_session", "acquire_2", "remove", "restore", "change", "swap_lease", "raise_granted"}
 )
 
 // statements are the calls, with the store's own names.
@@ -41,7 +43,7 @@ func (n names) statements() statements {
 		keepAlive: n.sql("SELECT * FROM {keep_alive}($1, $2)"),
 		end:       n.sql("SELECT {end_session}($1)"),
 		sessions:  n.sql("SELECT * FROM {sessions_alive}()"),
-		acquire:   n.sql("SELECT * FROM {acquire}($1, $2, $3, $4, $5)"),
+		acquire:   n.sql("SELECT * FROM {acquire_2}($1, $2, $3, $4, $5)"),
 		remove:    n.sql("SELECT * FROM {remove}($1, $2, $3, $4)"),
 		restore:   n.sql("SELECT {restore}($1, $2, $3, $4)"),
 		change:    n.sql("SELECT {change}($1, $2)"),

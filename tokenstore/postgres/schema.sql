@@ -130,8 +130,10 @@ END $$;
 --
 -- A nonce below 0 is that of an unordered entry, which has the lowest token and
 -- is below every one. It asks nothing of the record, so its key is not locked: it
--- is there for all who come after it has committed, and is not sent before.
-CREATE OR REPLACE FUNCTION {acquire}(p_session uuid, p_keys bytea[], p_tokens bytea[], p_holders bytea[], p_nonces bigint[])
+-- is there for all who come after it has committed, and is not sent before. (To
+-- an acquire without number it is any entry with the lowest token: it refuses to
+-- put one under a higher record, and does not wait for it with that very token.)
+CREATE OR REPLACE FUNCTION {acquire_2}(p_session uuid, p_keys bytea[], p_tokens bytea[], p_holders bytea[], p_nonces bigint[])
 RETURNS TABLE (o_said text, o_key bytea, o_token bytea, o_session uuid, o_nonce bigint, o_holder bytea) LANGUAGE plpgsql AS $$
 DECLARE
 	r      record;
