@@ -93,6 +93,15 @@ type Leaser interface {
 	LeaseChanges() <-chan Key
 }
 
+// Counting is a Leaser whose counter can be moved to another store and back. It
+// need not be one.
+type Counting interface {
+	// RaiseGranted makes the counter of GrantLease at least granted, durably, and
+	// returns it; 0 only asks. A grant that begins when it has returned is above
+	// both. After an error, which wraps ErrUnavailable, it may be raised or not.
+	RaiseGranted(ctx context.Context, granted uint64) (now uint64, err error)
+}
+
 // LeaseError says that the lease of a key is not what the caller believed.
 type LeaseError struct {
 	Key     Key

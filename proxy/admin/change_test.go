@@ -260,6 +260,27 @@ func TestExportImport(t *testing.T) {
 	o.refused(wire.AdminMalformed, "POST", "/v1/import", text)
 }
 
+// The counter of leases goes along: a token that was granted here is granted
+// nowhere that has taken the dump in, also on a key that was forgotten.
+func TestExportImportCounter(t *testing.T) {
+	r, o := newRig(t), newRig(t)
+	ask := tokenstore.Lease{ID: "i", TTL: time.Second}
+	var last tokenstore.Lease
+	for range 7 {
+		l, err := r.store.Store.GrantLease(t.Context(), "a:1", tokenstore.Lease{}, ask, 0)
+		if err != nil || r.store.Store.EndLease(t.Context(), "a:1", l) != nil {
+			t.Fatal(err)
+		}
+		last = l
+	}
+	_, text := r.get("/v1/export")
+	o.into(new(wire.ImportReport), 200, "POST", "/v1/import?reason=restore", text)
+	l, err := o.store.Store.GrantLease(t.Context(), "a:1", tokenstore.Lease{}, ask, 0)
+	if err != nil || !last.Token.Less(l.Token) {
+		t.Fatalf("token %v behind the import, and %v was granted before (%v)", l.Token, last.Token, err)
+	}
+}
+
 func dumpOf(t *testing.T, h dump.Header, key tokenstore.Key, token tokenstore.Token) string {
 	t.Helper()
 	var b bytes.Buffer

@@ -15,6 +15,7 @@ var counterChecks = []leaseCheck{
 	{"a grant that fails takes no token back", testCounterRefused},
 	{"the last token is granted, and none after it", testLastToken},
 	{"a record of a higher epoch has no next token", testHigherEpoch},
+	{"the counter is raised and never lowered", testRaiseCounter},
 }
 
 // testCounterGrows: no release, no key and no epoch brings an old number back.
@@ -129,5 +130,24 @@ func testHigherEpoch(t *testing.T, s LeaseStore) {
 	wantLease(t, s, "k", nobody)
 	if l, err := grantLease(s, "k", nobody, asked("a"), 2); err != nil || !high.Less(l.Token) {
 		t.Fatalf("GrantLease in epoch 2 = %v, %v", l.Token, err)
+	}
+}
+
+func testRaiseCounter(t *testing.T, s LeaseStore) {
+	counting, ok := s.(tokenstore.Counting)
+	if !ok {
+		t.Skip("the counter of this store cannot be moved")
+	}
+	const high = 1 << 40
+	for _, step := range []struct{ to, want uint64 }{{high, high}, {high - 1, high}, {0, high}, {high + 7, high + 7}} {
+		ctx, cancel := within()
+		now, err := counting.RaiseGranted(ctx, step.to)
+		cancel()
+		if err != nil || now != step.want {
+			t.Fatalf("RaiseGranted(%d) = %d, %v, want %d", step.to, now, err, step.want)
+		}
+	}
+	if l := mustGrant(t, s, "k", nobody, "a"); l.Token.Major <= high+7 {
+		t.Fatalf("token %v below a counter of %d", l.Token, uint64(high+7))
 	}
 }
