@@ -144,11 +144,16 @@ func (i *Issuer) redraw(ctx context.Context, a *asking) error {
 		return err
 	}
 	defer a.e.give()
-	was, ok := i.pinned(a)
-	if !ok {
-		return i.heldBy(a.e)
+	for range tries {
+		was, ok := i.pinned(a)
+		if !ok {
+			return i.heldBy(a.e)
+		}
+		if err := i.grantLease(ctx, a, was); !changed(err) {
+			return err
+		}
 	}
-	return i.grantLease(ctx, a, was)
+	return ErrRaced
 }
 
 // next is the lease that a asks for, with an ID that nobody can guess.

@@ -128,6 +128,13 @@ func (e *entry) wake() {
 	}
 }
 
+// wake is entry.wake without the lock.
+func (i *Issuer) wake(e *entry) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	e.wake()
+}
+
 // heldBy is what a client is told that does not get the lease. The lock is held.
 func (e *entry) heldBy(now time.Duration) *HeldError {
 	err := &HeldError{Key: e.key}

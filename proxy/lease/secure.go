@@ -104,6 +104,9 @@ func (i *Issuer) abandon(a *asking) {
 	ctx := context.Background()
 	_ = a.e.take(ctx)
 	defer a.e.give()
+	// However it ends: whoever waits has seen the lease pinned, and nobody else
+	// would tell him that it is not any more.
+	defer i.wake(a.e)
 	for range tries {
 		l, ok := i.pinned(a)
 		if !ok {
@@ -119,7 +122,6 @@ func (i *Issuer) abandon(a *asking) {
 	defer i.mu.Unlock()
 	if a.e.pinned && a.e.lease.ID == a.id {
 		a.e.giveUp(a.e.lease, i.o.Clock())
-		a.e.wake()
 	}
 }
 
