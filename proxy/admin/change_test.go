@@ -71,7 +71,7 @@ func TestMalformed(t *testing.T) {
 	r.enter("a:1", 7).Settle()
 	long := strings.Repeat("r", maxReason+1)
 	for _, body := range []string{"", "x", "null", "[]", `"x"`, "{}", `{"token":"9"}`, `{"token":"9","reason":" "}`, `{"token":9,"reason":"r"}`, `{"token":"9","reason":"r"}{}`,
-		`{"token":"9","reason":"r","x":1}`, `{"token":"9","token":"10","reason":"r"}`, `{"Token":"9","reason":"r"}`, `{"token":"9","reason":"r"`, `{"token":"9","reason":"` + long + `"}`,
+		`{"token":"9","reason":"r","x":1}`, `{"token":"9","token":"10","reason":"r"}`, `{"Token":"9","reason":"r"}`, `{"token":"9","reaſon":"r"}`, `{"token":"9","reason":"r"`, `{"token":"9","reason":"` + long + `"}`,
 		`{"token":"9","reason":"r","pad":"` + strings.Repeat("x", 70<<10) + `"}`} {
 		r.refused(wire.AdminMalformed, "POST", "/v1/keys/a:1/raise", body)
 		if l := r.take(); len(l) != 1 || l[0].Result != "refused" || l[0].Detail == "" {
