@@ -114,6 +114,31 @@ func TestWaitersLeave(t *testing.T) {
 	})
 }
 
+// Keys are of the clients' choosing: without a bound they could fill the memory.
+func TestMaxHeld(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		i := r.open(Options{MaxHeld: 2})
+		defer i.Close()
+		h := r.acquire(i, "A")
+		if _, err := i.Acquire(r.Context(), Request{Key: "second"}); err != nil {
+			t.Fatal(err)
+		}
+		_, err := i.Acquire(r.Context(), Request{Key: "third", Wait: time.Hour})
+		r.want(err, ErrFull)
+		b := r.ask(r.Context(), i, "B", time.Hour)
+		if err := i.Release(r.Context(), key, h.ID); err != nil {
+			t.Fatal(err)
+		}
+		if next := <-b; next.err != nil || next.Holder != "B" {
+			t.Errorf("%+v", next)
+		}
+		time.Sleep(time.Minute) // both run out
+		if _, err := i.Acquire(r.Context(), Request{Key: "third"}); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
 func TestLimits(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		i := r.open(Options{MaxWaiting: 3, MaxWaitingPerKey: 2})

@@ -86,6 +86,8 @@ func (i *Issuer) enqueue(e *entry, waits bool) (*waiter, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	switch {
+	case i.o.MaxHeld > 0 && len(i.entries) > i.o.MaxHeld && !e.lease.Held(): // e is among them
+		return nil, ErrFull
 	case !waits && len(e.queue) > 0:
 		return nil, e.heldBy(i.o.Clock())
 	case i.o.MaxWaiting > 0 && i.waiting >= i.o.MaxWaiting,
