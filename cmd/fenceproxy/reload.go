@@ -150,8 +150,11 @@ func (r *reloader) put(cfg *config.Config, p planned) (changed []string, err err
 	}
 	r.s.gate.Change(gateOptions(cfg, r.s.store.settle, unordered))
 	r.level.SetLevel(logLevel(cfg.Log))
-	r.s.handler.Switch(r.s.rulebook(cfg, p))
+	book := r.s.rulebook(cfg, p)
+	// Leases first: one that is granted is of the epoch that its holder's writes
+	// have now, or of a higher one.
 	r.s.leases.use(r.s, p)
+	r.s.handler.Switch(book)
 	r.s.operate(p, r.figures)
 	r.cfg, r.planned = cfg, p
 	return changed, nil

@@ -119,6 +119,9 @@ func (i *Issuer) draw(ctx context.Context, a *asking) error {
 		}
 		was, lost := e.lease, e.wasLost()
 		i.mu.Unlock()
+		if _, err := i.renewOwner(a); err != nil {
+			return err
+		}
 		err := i.grantLease(ctx, a, was)
 		if err == nil && lost {
 			i.tell(EventLost, e.key, was)

@@ -114,6 +114,36 @@ func TestWaitersLeave(t *testing.T) {
 	})
 }
 
+// A reload raises the epoch while somebody waits, or while his grant drains: a
+// token of the old epoch would fence nothing, since every client's counts as one
+// of the new epoch now.
+func TestRulesOfTheGrant(t *testing.T) {
+	for _, when := range []string{"waiting", "draining"} {
+		inBubble(t, func(r *rig) {
+			now := []Owner{{Rule: "accounts", Epoch: 1, Fence: r.fence}}
+			var raised []tokenstore.Token
+			h := r.acquire(r.issuer, "A")
+			b := r.ask(r.Context(), r.issuer, "B", time.Hour)
+			synctest.Wait()
+			if when == "waiting" {
+				r.owners = now
+			}
+			r.drains(func(_ context.Context, token tokenstore.Token) error {
+				raised = append(raised, token)
+				r.owners = now
+				return nil
+			})
+			if err := r.issuer.Release(r.Context(), key, h.ID); err != nil {
+				t.Fatal(err)
+			}
+			next := <-b
+			if next.err != nil || next.Token.Epoch != 1 || raised[len(raised)-1] != next.Token {
+				t.Errorf("%s: %v with %v, raised %v", when, next.err, next.Token, raised)
+			}
+		})
+	}
+}
+
 // Keys are of the clients' choosing: without a bound they could fill the memory.
 func TestMaxHeld(t *testing.T) {
 	inBubble(t, func(r *rig) {
