@@ -58,11 +58,17 @@ func (i *Issuer) Acquire(ctx context.Context, r Request) (Held, error) {
 		return Held{}, err
 	}
 	i.o.Metrics.waited(i.o.Clock() - since)
+	ready := false
+	defer func() { // also behind a panic: pinned, it would be nobody's for ever
+		if !ready {
+			i.abandon(a)
+		}
+	}()
 	h, err := i.secure(ctx, a)
 	if err != nil {
-		i.abandon(a)
 		return Held{}, err
 	}
+	ready = true
 	i.tell(EventGranted, r.Key, h.Lease)
 	return h, nil
 }

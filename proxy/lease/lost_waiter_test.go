@@ -55,6 +55,22 @@ func TestUnknownRedrawWakes(t *testing.T) {
 	})
 }
 
+// TestPanicHoldsNothing: net/http goes on after a panic, and so must the key.
+func TestPanicHoldsNothing(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.drains(func(context.Context, tokenstore.Token) error { panic("a fault") })
+		func() {
+			defer func() { _ = recover() }()
+			r.acquire(r.issuer, "A")
+		}()
+		r.drains(nil)
+		h, err := r.issuer.Acquire(context.Background(), Request{Key: key, Holder: "B", Fence: true})
+		if err != nil || h.Token.Major != 2 {
+			t.Errorf("%+v, %v", h, err)
+		}
+	})
+}
+
 // TestOvertakenElsewhere: another issuer has taken the lease that drained here.
 // That is somebody else's lease then, and no trouble of the store.
 func TestOvertakenElsewhere(t *testing.T) {
