@@ -114,6 +114,26 @@ func TestWaitersLeave(t *testing.T) {
 	})
 }
 
+// Where there is no room to wait, a key that only seems free is asked for once.
+func TestNoRoomElsewhere(t *testing.T) {
+	inShared(t, func(r *rig) {
+		i := r.open(Options{MaxWaiting: 1})
+		defer i.Close()
+		r.acquire(r.issuer, "A")
+		if _, err := r.issuer.Acquire(r.Context(), Request{Key: "other", Holder: "A"}); err != nil {
+			t.Fatal(err)
+		}
+		ctx, leave := context.WithCancel(r.Context())
+		b := r.ask(ctx, i, "B", time.Hour)
+		at, held := clock(), (*HeldError)(nil)
+		if _, err := i.Acquire(ctx, Request{Key: "other", Wait: time.Hour}); !errors.As(err, &held) || clock() != at {
+			t.Errorf("%v after %v", err, clock()-at)
+		}
+		leave()
+		r.want((<-b).err, ErrLeft)
+	})
+}
+
 // A reload raises the epoch while somebody waits, or while his grant drains: a
 // token of the old epoch would fence nothing, since every client's counts as one
 // of the new epoch now.
@@ -187,6 +207,9 @@ func TestLimits(t *testing.T) {
 		synctest.Wait()
 		third := other
 		third.Key = "third"
+		if _, err := i.Acquire(ctx, third); err != nil { // it does not wait
+			t.Fatal(err)
+		}
 		_, err := i.Acquire(ctx, third)
 		r.want(err, ErrOverloaded)
 		leave()
