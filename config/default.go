@@ -40,7 +40,7 @@ func Default() *Config {
 		},
 		Store:           Store{SessionTTL: defaultSessionTTL, Margin: defaultMargin},
 		ShutdownTimeout: 100 * time.Second,
-		Leases:          Leases{DefaultTTL: 30 * time.Second, MaxTTL: time.Hour},
+		Leases:          Leases{DefaultTTL: 30 * time.Second, MaxTTL: time.Hour, MaxHeld: 100_000},
 		Tracing:         Tracing{SamplePercent: 100},
 		Log:             Log{Level: LevelInfo, Format: LogAuto},
 	}

@@ -14,6 +14,8 @@ type Leases struct {
 	// MaxTTL; MaxTTL is the longest that may be asked for, to 24h.
 	DefaultTTL time.Duration `yaml:"default_ttl"`
 	MaxTTL     time.Duration `yaml:"max_ttl"`
+	// MaxHeld is how many leases may be held at a time, 1 to 1000000.
+	MaxHeld int `yaml:"max_held"`
 }
 
 // On reports whether there are leases.
@@ -32,6 +34,7 @@ func (v *validator) leases() {
 	l := v.cfg.Leases
 	v.ttl("leases.default_ttl", l.DefaultTTL)
 	v.ttl("leases.max_ttl", l.MaxTTL)
+	v.count("leases.max_held", l.MaxHeld)
 	if l.DefaultTTL > l.MaxTTL && !v.bad["leases.max_ttl"] {
 		v.fail("leases.default_ttl", l.DefaultTTL.String()+" is above max_ttl", "at most "+l.MaxTTL.String())
 	}

@@ -93,6 +93,15 @@ type Leaser interface {
 	LeaseChanges() <-chan Key
 }
 
+// Counting is a Leaser whose counter can be moved to another store and back. It
+// need not be one.
+type Counting interface {
+	// RaiseGranted makes the counter of GrantLease at least granted, durably, and
+	// returns it; 0 only asks. A grant that begins when it has returned is above
+	// both. After an error, which wraps ErrUnavailable, it may be raised or not.
+	RaiseGranted(ctx context.Context, granted uint64) (now uint64, err error)
+}
+
 // LeaseError says that the lease of a key is not what the caller believed.
 type LeaseError struct {
 	Key     Key
@@ -106,8 +115,9 @@ func (e *LeaseError) Error() string {
 	return fmt.Sprintf("key %s: the lease is held by %q with token %s", e.Key, e.Current.Holder, e.Current.Token)
 }
 
-// TokensUsedUpError says that no higher token exists in an epoch: its last one
-// was granted, or is on record, or the record has a higher epoch.
+// TokensUsedUpError says that no higher token is granted in an epoch: its last
+// one was granted, or one near the end (2^63 or above) is on record, or the
+// record has a higher epoch.
 type TokensUsedUpError struct {
 	Key     Key
 	Epoch   uint64
@@ -116,13 +126,18 @@ type TokensUsedUpError struct {
 
 func (e *TokensUsedUpError) Error() string {
 	switch {
+	case e.Highest.Epoch == e.Epoch && e.Highest.Major >= maxStep:
+		return fmt.Sprintf("key %s has token %d on record, and a lease above it would leave too few for all other keys; raise the rule's epoch, or forget the key where that token was a mistake", e.Key, e.Highest.Major)
 	case e.Highest.Epoch > e.Epoch:
 		return fmt.Sprintf("key %s has a token of epoch %d on record, higher than any of epoch %d", e.Key, e.Highest.Epoch, e.Epoch)
-	case e.Highest.Epoch < e.Epoch || e.Highest.Major < math.MaxUint64:
-		return fmt.Sprintf("key %s: this store has granted token %d, and no higher one exists; begin a new store, with a higher epoch for every rule", e.Key, uint64(math.MaxUint64))
 	}
-	return fmt.Sprintf("key %s: token %d is the last one of epoch %d; raise the rule's epoch", e.Key, uint64(math.MaxUint64), e.Epoch)
+	return fmt.Sprintf("key %s: this store has granted token %d, and no higher one exists; begin a new store, with a higher epoch for every rule", e.Key, uint64(math.MaxUint64))
 }
+
+// maxStep bounds the records that take the counter along. Any client may write
+// with any token: without the bound a single one near the end, and then a lease
+// of its key, would use up the tokens of every key, for good.
+const maxStep = 1 << 63
 
 // NextToken makes the token of a new lease: one above the store's counter and
 // above the record of the key, in epoch. counter is the Major of the last
@@ -134,6 +149,8 @@ func NextToken(key Key, counter uint64, rec Record, exists bool, epoch uint64) (
 	if exists {
 		switch {
 		case rec.Highest.Epoch > epoch:
+			return Token{}, &TokensUsedUpError{Key: key, Epoch: epoch, Highest: rec.Highest}
+		case rec.Highest.Epoch == epoch && rec.Highest.Major > counter && rec.Highest.Major >= maxStep:
 			return Token{}, &TokensUsedUpError{Key: key, Epoch: epoch, Highest: rec.Highest}
 		case rec.Highest.Epoch == epoch:
 			last = max(last, rec.Highest.Major)

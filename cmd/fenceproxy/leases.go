@@ -63,7 +63,7 @@ func (s *service) newLeases(p planned, reg prometheus.Registerer) (*leases, erro
 	var err error
 	l.issuer, err = lease.New(ctx, lease.Options{
 		Store: store, Clock: session.Boottime, Owners: func(key tokenstore.Key) []lease.Owner { return (*l.owners.Load())(key) },
-		DefaultTTL: s.cfg.Leases.DefaultTTL, MaxTTL: s.cfg.Leases.MaxTTL,
+		DefaultTTL: s.cfg.Leases.DefaultTTL, MaxTTL: s.cfg.Leases.MaxTTL, MaxHeld: s.cfg.Leases.MaxHeld,
 		MaxWaiting: s.cfg.Limits.MaxWaiting, MaxWaitingPerKey: s.cfg.Limits.MaxWaitingPerKey,
 		Metrics: lease.NewMetrics(reg), Log: s.log,
 	})

@@ -163,8 +163,10 @@ func (r *reloader) put(cfg *config.Config, p planned) (changed []string, err err
 	r.level.SetLevel(logLevel(cfg.Log))
 	book := r.s.rulebook(cfg, p)
 	book.FencesOtherwise = fences
-	r.s.handler.Switch(book)
+	// Leases first: one that is granted is of the epoch that its holder's writes
+	// have now, or of a higher one.
 	r.s.leases.use(r.s, p)
+	r.s.handler.Switch(book)
 	r.s.operate(p, r.figures)
 	r.cfg, r.planned = cfg, p
 	return changed, nil

@@ -32,6 +32,10 @@ func (a *api) export(w http.ResponseWriter, r *http.Request) {
 	}
 	header := a.Header()
 	header.Clean, header.Unordered, header.ExportedAt = false, true, time.Now()
+	if refusal := a.count(r.Context(), &header); refusal != nil {
+		refusal.Write(w)
+		return
+	}
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	w.Header().Set("Cache-Control", "no-store")
 	d := dump.NewWriter(w)
@@ -58,6 +62,22 @@ func (a *api) export(w http.ResponseWriter, r *http.Request) {
 		// for whole.
 		panic(http.ErrAbortHandler)
 	}
+}
+
+// count puts the counter of leases into the header. Without it a store that takes
+// the dump in would grant tokens again that their holders still have.
+func (a *api) count(ctx context.Context, header *dump.Header) *wire.Refusal {
+	counting, ok := a.Store.(tokenstore.Counting)
+	if !ok {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	var err error
+	if header.Granted, err = counting.RaiseGranted(ctx, 0); err != nil {
+		return refusalOf(err, tokenstore.Decimal)
+	}
+	return nil
 }
 
 const (
@@ -153,6 +173,11 @@ func (a *api) raiseAll(ctx context.Context, file *os.File) (report wire.ImportRe
 	r, err := rewind(file)
 	if err != nil {
 		return report, err
+	}
+	if counting, ok := a.Store.(tokenstore.Counting); ok && r.Header.Granted > 0 {
+		if _, err := counting.RaiseGranted(ctx, r.Header.Granted); err != nil {
+			return report, err
+		}
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

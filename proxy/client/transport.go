@@ -61,8 +61,8 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 			return resp, err
 		}
 		p := problemOf(resp)
-		if p == nil {
-			return resp, nil
+		if p == nil || resp.Header.Get(wire.HeaderForwarded) == string(wire.ForwardedYes) {
+			return resp, nil // the upstream's own, or what it passes on of another fence
 		}
 		if nameOf(*p) == wire.StaleToken {
 			_ = resp.Body.Close()

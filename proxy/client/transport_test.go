@@ -42,6 +42,12 @@ func proxy(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set(wire.HeaderForwarded, string(wire.ForwardedYes))
 		w.WriteHeader(http.StatusConflict)
 		_, _ = io.WriteString(w, `{"type":"about:blank","status":409}`)
+	case "/passed-on": // by an upstream that was refused by another fence
+		p := wire.NewProblem(wire.StaleToken, "of another fence")
+		p.Key = r.Header.Get("Key")
+		w.Header().Set(wire.HeaderResult, wire.ResultAdmitted)
+		w.Header().Set(wire.HeaderForwarded, string(wire.ForwardedYes))
+		p.Write(w)
 	default:
 		w.Header().Set("Got-Token", strings.Join(r.Header.Values(Header), ","))
 		w.Header().Set("Got-Body", string(body))
@@ -127,7 +133,7 @@ func TestStaleToken(t *testing.T) {
 			t.Errorf("%s: %v", path, err)
 		}
 	}
-	for path, want := range map[string]string{"/collision": "token-collision", "/foreign": "about:blank"} {
+	for path, want := range map[string]string{"/collision": "token-collision", "/foreign": "about:blank", "/passed-on": "of another fence"} {
 		resp, err := send(t, &Transport{}, WithToken(t.Context(), "7"), url+path, nil)
 		if err != nil || resp.StatusCode != http.StatusConflict {
 			t.Errorf("%s: %v %v", path, resp, err)

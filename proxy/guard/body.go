@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"time"
 )
 
@@ -41,7 +42,8 @@ func ReadBody(w http.ResponseWriter, r *http.Request, v any) error {
 }
 
 // once refuses a body that is not one object, or names a member twice, in any
-// case of letters: encoding/json takes "Token" for "token", and the last of two.
+// case of letters: encoding/json takes "Token" for "token", a long s for an s, and
+// the last of two.
 func once(b []byte) error {
 	d := json.NewDecoder(bytes.NewReader(b))
 	if first, err := d.Token(); err != nil || first != json.Delim('{') {
@@ -57,8 +59,8 @@ func once(b []byte) error {
 		if seen[key] {
 			return fmt.Errorf("the body names %q twice", key)
 		}
-		if key != string(bytes.ToLower([]byte(key))) {
-			return fmt.Errorf("the body names %q: members are in lower case", key)
+		if strings.ContainsFunc(key, func(c rune) bool { return c > '~' || c >= 'A' && c <= 'Z' }) {
+			return fmt.Errorf("the body names %q: members are in lower case, of ASCII letters", key)
 		}
 		seen[key] = true
 		var value json.RawMessage

@@ -58,11 +58,17 @@ func (i *Issuer) Acquire(ctx context.Context, r Request) (Held, error) {
 		return Held{}, err
 	}
 	i.o.Metrics.waited(i.o.Clock() - since)
+	ready := false
+	defer func() { // also behind a panic: pinned, it would be nobody's for ever
+		if !ready {
+			i.abandon(a)
+		}
+	}()
 	h, err := i.secure(ctx, a)
 	if err != nil {
-		i.abandon(a)
 		return Held{}, err
 	}
+	ready = true
 	i.tell(EventGranted, r.Key, h.Lease)
 	return h, nil
 }
@@ -80,7 +86,7 @@ func (i *Issuer) queueFor(ctx context.Context, a *asking) error {
 	for {
 		if i.first(a.e, w) {
 			err := i.draw(ctx, a)
-			if held := (*HeldError)(nil); !errors.As(err, &held) || a.Wait == 0 {
+			if held := (*HeldError)(nil); !errors.As(err, &held) || a.Wait == 0 || w.extra {
 				return err
 			}
 		}
@@ -119,6 +125,9 @@ func (i *Issuer) draw(ctx context.Context, a *asking) error {
 		}
 		was, lost := e.lease, e.wasLost()
 		i.mu.Unlock()
+		if _, err := i.renewOwner(a); err != nil {
+			return err
+		}
 		err := i.grantLease(ctx, a, was)
 		if err == nil && lost {
 			i.tell(EventLost, e.key, was)
@@ -144,11 +153,16 @@ func (i *Issuer) redraw(ctx context.Context, a *asking) error {
 		return err
 	}
 	defer a.e.give()
-	was, ok := i.pinned(a)
-	if !ok {
-		return i.heldBy(a.e)
+	for range tries {
+		was, ok := i.pinned(a)
+		if !ok {
+			return i.heldBy(a.e)
+		}
+		if err := i.grantLease(ctx, a, was); !changed(err) {
+			return err
+		}
 	}
-	return i.grantLease(ctx, a, was)
+	return ErrRaced
 }
 
 // next is the lease that a asks for, with an ID that nobody can guess.

@@ -114,6 +114,81 @@ func TestWaitersLeave(t *testing.T) {
 	})
 }
 
+// Where there is no room to wait, a key that only seems free is asked for once.
+func TestNoRoomElsewhere(t *testing.T) {
+	inShared(t, func(r *rig) {
+		i := r.open(Options{MaxWaiting: 1})
+		defer i.Close()
+		r.acquire(r.issuer, "A")
+		if _, err := r.issuer.Acquire(r.Context(), Request{Key: "other", Holder: "A"}); err != nil {
+			t.Fatal(err)
+		}
+		ctx, leave := context.WithCancel(r.Context())
+		b := r.ask(ctx, i, "B", time.Hour)
+		at, held := clock(), (*HeldError)(nil)
+		if _, err := i.Acquire(ctx, Request{Key: "other", Wait: time.Hour}); !errors.As(err, &held) || clock() != at {
+			t.Errorf("%v after %v", err, clock()-at)
+		}
+		leave()
+		r.want((<-b).err, ErrLeft)
+	})
+}
+
+// A reload raises the epoch while somebody waits, or while his grant drains: a
+// token of the old epoch would fence nothing, since every client's counts as one
+// of the new epoch now.
+func TestRulesOfTheGrant(t *testing.T) {
+	for _, when := range []string{"waiting", "draining"} {
+		inBubble(t, func(r *rig) {
+			now := []Owner{{Rule: "accounts", Epoch: 1, Fence: r.fence}}
+			var raised []tokenstore.Token
+			h := r.acquire(r.issuer, "A")
+			b := r.ask(r.Context(), r.issuer, "B", time.Hour)
+			synctest.Wait()
+			if when == "waiting" {
+				r.owners = now
+			}
+			r.drains(func(_ context.Context, token tokenstore.Token) error {
+				raised = append(raised, token)
+				r.owners = now
+				return nil
+			})
+			if err := r.issuer.Release(r.Context(), key, h.ID); err != nil {
+				t.Fatal(err)
+			}
+			next := <-b
+			if next.err != nil || next.Token.Epoch != 1 || raised[len(raised)-1] != next.Token {
+				t.Errorf("%s: %v with %v, raised %v", when, next.err, next.Token, raised)
+			}
+		})
+	}
+}
+
+// Keys are of the clients' choosing: without a bound they could fill the memory.
+func TestMaxHeld(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		i := r.open(Options{MaxHeld: 2})
+		defer i.Close()
+		h := r.acquire(i, "A")
+		if _, err := i.Acquire(r.Context(), Request{Key: "second"}); err != nil {
+			t.Fatal(err)
+		}
+		_, err := i.Acquire(r.Context(), Request{Key: "third", Wait: time.Hour})
+		r.want(err, ErrFull)
+		b := r.ask(r.Context(), i, "B", time.Hour)
+		if err := i.Release(r.Context(), key, h.ID); err != nil {
+			t.Fatal(err)
+		}
+		if next := <-b; next.err != nil || next.Holder != "B" {
+			t.Errorf("%+v", next)
+		}
+		time.Sleep(time.Minute) // both run out
+		if _, err := i.Acquire(r.Context(), Request{Key: "third"}); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
 func TestLimits(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		i := r.open(Options{MaxWaiting: 3, MaxWaitingPerKey: 2})
@@ -132,6 +207,9 @@ func TestLimits(t *testing.T) {
 		synctest.Wait()
 		third := other
 		third.Key = "third"
+		if _, err := i.Acquire(ctx, third); err != nil { // it does not wait
+			t.Fatal(err)
+		}
 		_, err := i.Acquire(ctx, third)
 		r.want(err, ErrOverloaded)
 		leave()

@@ -46,7 +46,7 @@ func named(err error) *wire.Problem {
 		return wire.NewProblem(wire.TokensUsedUp, used.Error())
 	case errors.As(err, &drain):
 		return drainProblem(drain)
-	case errors.Is(err, ErrOverloaded), errors.Is(err, ErrRaced), errors.Is(err, gate.ErrOverloaded):
+	case errors.Is(err, ErrOverloaded), errors.Is(err, ErrFull), errors.Is(err, ErrRaced), errors.Is(err, gate.ErrOverloaded):
 		p := wire.NewProblem(wire.Overloaded, err.Error()+"; you hold nothing: try again")
 		p.Title = "Too many ask at once"
 		return p

@@ -27,6 +27,7 @@ type entry struct {
 // waiter is one client in a queue.
 type waiter struct {
 	woken chan struct{} // capacity 1: it is the first, or something has changed
+	extra bool          // there is no room to wait for it: it asks, once
 }
 
 // hold returns the entry of key, with a reference. The lock is held.
@@ -85,14 +86,20 @@ func (e *entry) give() { <-e.turn }
 func (i *Issuer) enqueue(e *entry, waits bool) (*waiter, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
+	// Whoever asks for what nobody seems to hold is not kept out by those who wait
+	// elsewhere, or they could stop every grant.
+	free := len(e.queue) == 0 && !e.held(i.o.Clock())
+	full := i.o.MaxWaiting > 0 && i.waiting >= i.o.MaxWaiting
 	switch {
+	case i.o.MaxHeld > 0 && len(i.entries) > i.o.MaxHeld && !e.lease.Held(): // e is among them
+		return nil, ErrFull
 	case !waits && len(e.queue) > 0:
 		return nil, e.heldBy(i.o.Clock())
-	case i.o.MaxWaiting > 0 && i.waiting >= i.o.MaxWaiting,
+	case full && !free,
 		i.o.MaxWaitingPerKey > 0 && len(e.queue) >= i.o.MaxWaitingPerKey:
 		return nil, ErrOverloaded
 	}
-	w := &waiter{woken: make(chan struct{}, 1)}
+	w := &waiter{woken: make(chan struct{}, 1), extra: full}
 	e.queue = append(e.queue, w)
 	i.waiting++
 	return w, nil
@@ -126,6 +133,13 @@ func (e *entry) wake() {
 	case e.queue[0].woken <- struct{}{}:
 	default: // it is told already
 	}
+}
+
+// wake is entry.wake without the lock.
+func (i *Issuer) wake(e *entry) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	e.wake()
 }
 
 // heldBy is what a client is told that does not get the lease. The lock is held.

@@ -22,6 +22,8 @@ var (
 	ErrStopping = errors.New("the proxy is stopping")
 	// ErrOverloaded: too many wait, for the key or in all.
 	ErrOverloaded = errors.New("too many clients wait for leases")
+	// ErrFull: as many leases are held as may be.
+	ErrFull = errors.New("too many leases are held")
 	// ErrRaced: others changed the lease, or raised its key, faster than this
 	// one could be granted.
 	ErrRaced = errors.New("the lease was changed by others again and again")

@@ -35,6 +35,9 @@ type Options struct {
 	// MaxWaiting is how many may wait in all, MaxWaitingPerKey how many for one
 	// key; 0 or less stands for no limit.
 	MaxWaiting, MaxWaitingPerKey int
+	// MaxHeld is how many keys may be held, or being asked for; 0 or less stands
+	// for no limit. Those that are held stay held, and can be waited for.
+	MaxHeld int
 	// StoreTimeout is how long one call of the store may take: 5s.
 	StoreTimeout time.Duration
 	Metrics      *Metrics    // nil counts nothing

@@ -40,6 +40,19 @@ func (i *Issuer) owner(key tokenstore.Key, rule string, fence bool) (Owner, erro
 	return one, err
 }
 
+// renewOwner takes over what a reload has made of the rule since it was looked
+// up, which may be hours ago. changed says that tokens have another epoch now: one
+// of before would fence nothing.
+func (i *Issuer) renewOwner(a *asking) (changed bool, err error) {
+	now, err := i.owner(a.Key, a.Rule, a.Fence)
+	if err != nil {
+		return false, err
+	}
+	changed = now.Epoch != a.owner.Epoch
+	a.owner = now
+	return changed, nil
+}
+
 // choose returns the rule of that name, or the first of rules whose tokens are
 // all alike.
 func choose(all []Owner, rule string) (Owner, error) {

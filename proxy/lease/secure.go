@@ -13,16 +13,22 @@ import (
 func (i *Issuer) secure(ctx context.Context, a *asking) (Held, error) {
 	for range tries {
 		err := i.fence(ctx, a)
-		if stale := (*gate.StaleError)(nil); errors.As(err, &stale) {
-			// Somebody raised a higher token, between the grant and here.
-			if err = i.redraw(ctx, a); err == nil {
-				continue
+		changed, gone := i.renewOwner(a)
+		stale := (*gate.StaleError)(nil)
+		switch {
+		case gone != nil:
+			return Held{}, gone
+		case errors.As(err, &stale), err == nil && changed:
+			// Somebody raised a higher token, between the grant and here, or the
+			// rule has a higher epoch since.
+			if err := i.redraw(ctx, a); err != nil {
+				return Held{}, err
 			}
-		}
-		if err != nil {
+		case err != nil:
 			return Held{}, err
+		default:
+			return i.unpin(ctx, a)
 		}
-		return i.unpin(ctx, a)
 	}
 	return Held{}, ErrRaced
 }
@@ -104,6 +110,9 @@ func (i *Issuer) abandon(a *asking) {
 	ctx := context.Background()
 	_ = a.e.take(ctx)
 	defer a.e.give()
+	// However it ends: whoever waits has seen the lease pinned, and nobody else
+	// would tell him that it is not any more.
+	defer i.wake(a.e)
 	for range tries {
 		l, ok := i.pinned(a)
 		if !ok {
@@ -119,7 +128,6 @@ func (i *Issuer) abandon(a *asking) {
 	defer i.mu.Unlock()
 	if a.e.pinned && a.e.lease.ID == a.id {
 		a.e.giveUp(a.e.lease, i.o.Clock())
-		a.e.wake()
 	}
 }
 

@@ -4,10 +4,15 @@ import (
 	"context"
 	"time"
 
+	bolt "go.etcd.io/bbolt"
+
 	"github.com/fenceproxy/fenceproxy/tokenstore"
 )
 
-var _ tokenstore.Leaser = (*Store)(nil)
+var (
+	_ tokenstore.Leaser   = (*Store)(nil)
+	_ tokenstore.Counting = (*Store)(nil)
+)
 
 // leaseAsk is one change of a lease on its way to the disk.
 type leaseAsk struct {
@@ -93,6 +98,27 @@ func (s *Store) Leases(ctx context.Context, each func(tokenstore.Key, tokenstore
 
 // LeaseChanges is always nil: one proxy has this store to itself.
 func (s *Store) LeaseChanges() <-chan tokenstore.Key { return nil }
+
+// RaiseGranted implements tokenstore.Counting. It goes to the file itself, which
+// a start reads beside the logs: the higher counter of both is the store's.
+func (s *Store) RaiseGranted(ctx context.Context, granted uint64) (uint64, error) {
+	if ctx.Err() != nil {
+		return 0, tokenstore.Unavailable(context.Cause(ctx))
+	}
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	if err := s.usable(); err != nil {
+		return 0, err
+	}
+	if now := s.leases.counter(); now >= granted {
+		return now, nil
+	}
+	err := s.changeAlone(func(tx *bolt.Tx) error { return raiseGranted(tx.Bucket(aboutBucket), granted) })
+	if err != nil {
+		return 0, tokenstore.Unavailable(err)
+	}
+	return s.leases.raise(granted), nil
+}
 
 // changeLease has one change committed, and returns what stands there then.
 func (s *Store) changeLease(ctx context.Context, a *leaseAsk) (tokenstore.Lease, error) {

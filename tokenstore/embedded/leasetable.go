@@ -25,7 +25,7 @@ var (
 // leaseTable holds all leases and the counter, as they are on the disk. There
 // are as many as workers that hold one, and not as many as keys.
 type leaseTable struct {
-	mu      sync.RWMutex // guards what follows, which the committer alone changes
+	mu      sync.RWMutex // guards what follows, which the committer alone changes, but for granted
 	held    map[tokenstore.Key]tokenstore.Lease
 	damaged map[tokenstore.Key]*tokenstore.DamagedError
 	broken  error // why none can be told of; else nil
@@ -61,15 +61,28 @@ func (t *leaseTable) all() (map[tokenstore.Key]tokenstore.Lease, error) {
 	return maps.Clone(t.held), nil
 }
 
-// counter and changes are for the committer, which alone changes them.
-func (t *leaseTable) counter() uint64 { return t.granted }
-func (t *leaseTable) changes() int    { return len(t.changed) }
+// changes is for the committer, which alone changes them.
+func (t *leaseTable) changes() int { return len(t.changed) }
+
+func (t *leaseTable) counter() uint64 {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return t.granted
+}
+
+// raise takes in that the counter in the file is at least granted.
+func (t *leaseTable) raise(granted uint64) uint64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.granted = max(t.granted, granted)
+	return t.granted
+}
 
 // put takes in what a batch has changed, when it is on the disk.
 func (t *leaseTable) put(changes []leaseChange, granted uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.granted = granted
+	t.granted = max(t.granted, granted) // it may have been raised since the batch began
 	for _, c := range changes {
 		t.set(c.key, c.lease)
 		if t.changed == nil {

@@ -8,7 +8,10 @@ import (
 	"github.com/fenceproxy/fenceproxy/tokenstore"
 )
 
-var _ tokenstore.Leaser = (*Store)(nil)
+var (
+	_ tokenstore.Leaser   = (*Store)(nil)
+	_ tokenstore.Counting = (*Store)(nil)
+)
 
 // Lease implements tokenstore.Leaser.
 func (s *Store) Lease(ctx context.Context, key tokenstore.Key) (tokenstore.Lease, error) {
@@ -89,6 +92,17 @@ func (s *Store) Leases(ctx context.Context, each func(tokenstore.Key, tokenstore
 
 // LeaseChanges is always nil: no other proxy can use this store.
 func (s *Store) LeaseChanges() <-chan tokenstore.Key { return nil }
+
+// RaiseGranted implements tokenstore.Counting.
+func (s *Store) RaiseGranted(ctx context.Context, granted uint64) (uint64, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.usable(ctx); err != nil {
+		return 0, err
+	}
+	s.granted = max(s.granted, granted)
+	return s.granted, nil
+}
 
 // stands is nil where was is the lease of key. The lock is held.
 func (s *Store) stands(ctx context.Context, key tokenstore.Key, was tokenstore.Lease) error {

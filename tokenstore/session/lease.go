@@ -9,7 +9,10 @@ import (
 	"github.com/fenceproxy/fenceproxy/tokenstore"
 )
 
-var _ tokenstore.Leaser = (*Store)(nil)
+var (
+	_ tokenstore.Leaser   = (*Store)(nil)
+	_ tokenstore.Counting = (*Store)(nil)
+)
 
 // leases is what a Store knows of the leases of all proxies. A lease belongs
 // to no session: whoever has its ID may renew it by any proxy, and a proxy
@@ -183,6 +186,19 @@ func (s *Store) replaceLease(ctx context.Context, key tokenstore.Key, was tokens
 		}
 		current = now.Lease
 	}
+}
+
+// RaiseGranted implements tokenstore.Counting.
+func (s *Store) RaiseGranted(ctx context.Context, granted uint64) (now uint64, err error) {
+	err = s.leaseCall(ctx, OpLease, func(ctx context.Context) (err error) {
+		now, err = s.backend.RaiseGranted(ctx, granted)
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
+	s.leases.saw(LeaseState{Granted: now})
+	return now, nil
 }
 
 // storable reports whether a lease that a caller believes in can be one.

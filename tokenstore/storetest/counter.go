@@ -13,8 +13,10 @@ var counterChecks = []leaseCheck{
 	{"tokens grow over all keys and epochs", testCounterGrows},
 	{"a token is above the record of its key", testAboveRecord},
 	{"a grant that fails takes no token back", testCounterRefused},
+	{"a record near the end is no other key's trouble", testHighRecord},
 	{"the last token is granted, and none after it", testLastToken},
 	{"a record of a higher epoch has no next token", testHigherEpoch},
+	{"the counter is raised and never lowered", testRaiseCounter},
 }
 
 // testCounterGrows: no release, no key and no epoch brings an old number back.
@@ -91,30 +93,51 @@ func wantUsedUp(t *testing.T, err error, want tokenstore.TokensUsedUpError) {
 	}
 }
 
+// testHighRecord: a record near the end of all tokens, which any client can make,
+// is the trouble of its own key.
+func testHighRecord(t *testing.T, s LeaseStore) {
+	const last, half = math.MaxUint64, 1 << 63
+	mustAcquire(t, s, mark("full", last), mark("k", last-1), mark("half", half))
+	for key, highest := range map[tokenstore.Key]uint64{"full": last, "k": last - 1, "half": half} {
+		_, err := grantLease(s, key, nobody, asked("a"), 0)
+		wantUsedUp(t, err, tokenstore.TokensUsedUpError{Key: key, Highest: token(highest)})
+		wantLease(t, s, key, nobody)
+		if l := mustGrant(t, s, "beside "+key, nobody, "b"); l.Token.Major > 1<<62 {
+			t.Fatalf("token %v of another key", l.Token)
+		}
+		if l, err := grantLease(s, key, nobody, asked("a"), 1); err != nil || l.Token.Epoch != 1 {
+			t.Fatalf("GrantLease in the next epoch = %v, %v", l.Token, err)
+		}
+	}
+	mustAcquire(t, s, mark("below", half-1))
+	if l := mustGrant(t, s, "below", nobody, "c"); l.Token != token(half) {
+		t.Fatalf("token %v over a record of %v", l.Token, token(half-1))
+	}
+	mustGrant(t, s, "other", nobody, "d")
+}
+
 func testLastToken(t *testing.T, s LeaseStore) {
 	const last = math.MaxUint64
-	mustAcquire(t, s, mark("full", last), mark("k", last-1))
-	_, err := grantLease(s, "full", nobody, asked("a"), 0)
-	wantUsedUp(t, err, tokenstore.TokensUsedUpError{Key: "full", Highest: token(last)})
-	wantLease(t, s, "full", nobody)
-	l := mustGrant(t, s, "other", nobody, "b") // no other key suffers
-	if l.Token.Major > 1<<62 {
-		t.Fatalf("token %v of another key", l.Token)
+	counting, ok := s.(tokenstore.Counting)
+	if !ok {
+		t.Skip("the counter of this store cannot be moved")
 	}
-	if l, err := grantLease(s, "full", nobody, asked("a"), 1); err != nil || l.Token.Epoch != 1 {
-		t.Fatalf("GrantLease in the next epoch = %v, %v", l.Token, err)
+	l := mustGrant(t, s, "other", nobody, "b")
+	ctx, cancel := within()
+	defer cancel()
+	if _, err := counting.RaiseGranted(ctx, last-1); err != nil {
+		t.Fatal(err)
 	}
-
 	if l := mustGrant(t, s, "k", nobody, "c"); l.Token != token(last) {
-		t.Fatalf("token %v over a record of %v", l.Token, token(last-1))
+		t.Fatalf("token %v after a counter of %v", l.Token, token(last-1))
 	}
 	// The number was granted: it comes back on no key and in no epoch.
 	for _, epoch := range []uint64{0, 1} {
-		_, err = grantLease(s, "new", nobody, asked("d"), epoch)
+		_, err := grantLease(s, "new", nobody, asked("d"), epoch)
 		wantUsedUp(t, err, tokenstore.TokensUsedUpError{Key: "new", Epoch: epoch})
 	}
 	wantLease(t, s, "new", nobody)
-	_, err = grantLease(s, "other", nobody, asked("e"), 0) // what stands there comes first
+	_, err := grantLease(s, "other", nobody, asked("e"), 0) // what stands there comes first
 	wantLeaseError(t, err, "other", l)
 	if _, err := renewLease(s, "other", l, 5); err != nil {
 		t.Fatalf("RenewLease: %v", err)
@@ -129,5 +152,24 @@ func testHigherEpoch(t *testing.T, s LeaseStore) {
 	wantLease(t, s, "k", nobody)
 	if l, err := grantLease(s, "k", nobody, asked("a"), 2); err != nil || !high.Less(l.Token) {
 		t.Fatalf("GrantLease in epoch 2 = %v, %v", l.Token, err)
+	}
+}
+
+func testRaiseCounter(t *testing.T, s LeaseStore) {
+	counting, ok := s.(tokenstore.Counting)
+	if !ok {
+		t.Skip("the counter of this store cannot be moved")
+	}
+	const high = 1 << 40
+	for _, step := range []struct{ to, want uint64 }{{high, high}, {high - 1, high}, {0, high}, {high + 7, high + 7}} {
+		ctx, cancel := within()
+		now, err := counting.RaiseGranted(ctx, step.to)
+		cancel()
+		if err != nil || now != step.want {
+			t.Fatalf("RaiseGranted(%d) = %d, %v, want %d", step.to, now, err, step.want)
+		}
+	}
+	if l := mustGrant(t, s, "k", nobody, "a"); l.Token.Major <= high+7 {
+		t.Fatalf("token %v below a counter of %d", l.Token, uint64(high+7))
 	}
 }
