@@ -66,7 +66,7 @@ func (s *service) newLeases(p planned, reg prometheus.Registerer) (*leases, erro
 		Store: store, Clock: session.Boottime, Owners: func(key tokenstore.Key) []lease.Owner { return (*l.owners.Load())(key) },
 		DefaultTTL: s.cfg.Leases.DefaultTTL, MaxTTL: s.cfg.Leases.MaxTTL,
 		MaxWaiting: s.cfg.Limits.MaxWaiting, MaxWaitingPerKey: s.cfg.Limits.MaxWaitingPerKey,
-		Metrics: lease.NewMetrics(reg), Log: s.log,
+		Metrics: lease.NewMetrics(reg), Audit: s.auditLease, Log: s.log,
 	})
 	if err != nil {
 		return nil, notOpened("leases", err)
