@@ -126,9 +126,9 @@ func TestReadBody(t *testing.T) {
 // A body that never comes does not keep the answer, whether it is wanted or not,
 // and one who waits without a body is not cut off.
 func TestBodiesThatStall(t *testing.T) {
-	g := New(Options{BodyTimeout: 50 * time.Millisecond, Refuse: func(w http.ResponseWriter, status int, _ string) { w.WriteHeader(status) }})
+	o := Options{BodyTimeout: 50 * time.Millisecond, Refuse: func(w http.ResponseWriter, status int, _ string) { w.WriteHeader(status) }}
 	gone := make(chan error, 1)
-	srv := httptest.NewServer(g.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	srv := httptest.NewServer(New(o).Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/read":
 			if err := ReadBody(w, r, &struct{}{}); err != nil {
@@ -143,7 +143,10 @@ func TestBodiesThatStall(t *testing.T) {
 		}
 	})))
 	defer srv.Close()
-	ask := func(head string) string {
+	o.BodyTimeout = time.Hour // a refusal does not wait for it
+	refusing := httptest.NewServer(New(o).Wrap(http.NotFoundHandler()))
+	defer refusing.Close()
+	ask := func(srv *httptest.Server, head string) string {
 		c, err := net.Dial("tcp", srv.Listener.Addr().String())
 		if err != nil {
 			t.Fatal(err)
@@ -157,14 +160,14 @@ func TestBodiesThatStall(t *testing.T) {
 		return line
 	}
 	for path, want := range map[string]string{"/read": "400", "/leave": "200"} {
-		if line := ask("POST " + path + " HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{"); !strings.Contains(line, want) {
+		if line := ask(srv, "POST "+path+" HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{"); !strings.Contains(line, want) {
 			t.Errorf("%s: %q", path, line)
 		}
 	}
-	if line := ask("POST /read HTTP/1.1\r\nHost: evil.example\r\nContent-Length: 1000\r\n\r\n{"); !strings.Contains(line, "403") {
+	if line := ask(refusing, "POST /read HTTP/1.1\r\nHost: evil.example\r\nContent-Length: 1000\r\n\r\n{"); !strings.Contains(line, "403") {
 		t.Errorf("refused: %q", line)
 	}
-	if line := ask("GET /wait HTTP/1.1\r\nHost: localhost\r\n\r\n"); !strings.Contains(line, "200") {
+	if line := ask(srv, "GET /wait HTTP/1.1\r\nHost: localhost\r\n\r\n"); !strings.Contains(line, "200") {
 		t.Errorf("without a body: %q", line)
 	}
 	select {
