@@ -98,7 +98,7 @@ func (s *service) adminHandler(p planned, gatherer prometheus.Gatherer) http.Han
 	}
 	return admin.NewHandler(admin.Options{
 		Gate: s.gate, Store: s.store.Store, Metrics: gatherer, Ready: s.ready, Notice: s.reload.notice,
-		Rules: rules, Owners: p.table.Owners, Audit: s.audit, Log: s.log, Token: p.operator.token, Hosts: adminHosts(s.cfg.Admin),
+		Rules: rules, Owners: p.table.Owners, Lease: s.leases.look(), Audit: s.audit, Log: s.log, Token: p.operator.token, Hosts: adminHosts(s.cfg.Admin),
 		Header: func() dump.Header {
 			return dump.Header{Settle: s.store.settle, Rules: p.fingerprints, Epochs: p.epochs}
 		},

@@ -6,9 +6,13 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/fenceproxy/fenceproxy/config"
+	"github.com/fenceproxy/fenceproxy/tokenstore"
 )
 
 // TestDeploySystemd asks systemd's own tools about the units, and looks at what
@@ -57,6 +61,47 @@ func TestDeploySystemd(t *testing.T) {
 	}
 	if got := readUnit(t, string(readDeploy(t, "systemd", "fenceproxy.socket")))("ListenStream"); got != cfg.Listen.Address {
 		t.Errorf("ListenStream=%s, and listen.address is %s", got, cfg.Listen.Address)
+	}
+}
+
+// TestDeploySystemdJob: the job asks a listener that there is, for a key that a
+// rule can make.
+func TestDeploySystemdJob(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("systemd is Linux's alone")
+	}
+	dir, text := t.TempDir(), string(readDeploy(t, "systemd", "report.service"))
+	binary := davProgram(t, "fenceproxy", "")
+	service, timer := filepath.Join(dir, "report.service"), filepath.Join(dir, "report.timer")
+	davWrite(t, service, strings.ReplaceAll(text, "/usr/local/bin/fenceproxy", binary))
+	davWrite(t, timer, string(readDeploy(t, "systemd", "report.timer")))
+	if out, err := exec.Command(davProgram(t, "systemd-analyze", "systemd"), "verify", "--man=no", service, timer).CombinedOutput(); err != nil || len(out) > 0 {
+		t.Errorf("systemd-analyze verify: %v\n%s", err, out)
+	}
+	unit := readUnit(t, text)
+	if got := unit("SuccessExitStatus"); got != strconv.Itoa(exitHeld) {
+		t.Errorf("SuccessExitStatus=%s, and lock exits with %d where another has the lease", got, exitHeld)
+	}
+
+	cfg := checkDeployed(t, "systemd/fenceproxy-leases.yaml", string(readDeploy(t, "systemd", "fenceproxy-leases.yaml")))
+	if cfg.ShutdownTimeout != checkDeployed(t, "systemd/fenceproxy.yaml", string(readDeploy(t, "systemd", "fenceproxy.yaml"))).ShutdownTimeout {
+		t.Errorf("shutdown_timeout %v is not that of fenceproxy.yaml, which the unit fits", cfg.ShutdownTimeout)
+	}
+	lock := newLock()
+	args := strings.Fields(unit("ExecStart"))
+	if err := lock.ParseFlags(args[2:]); err != nil || args[1] != "lock" {
+		t.Fatalf("%q: %v", args, err)
+	}
+	if err := lock.ValidateArgs(lock.Flags().Args()); err != nil {
+		t.Errorf("%q: %v", args, err)
+	}
+	if servers, err := lock.Flags().GetStringSlice("server"); err != nil || !slices.Equal(servers, []string{"http://" + cfg.Leases.Address}) {
+		t.Errorf("the job asks %v (%v), and leases.address is %s", servers, err, cfg.Leases.Address)
+	}
+	key := lock.Flags().Arg(0)
+	var report config.Report
+	if p := plan(cfg, &report); len(p.table.Owners(tokenstore.Key(key))) != 1 {
+		t.Errorf("no rule can make the key %s", key)
 	}
 }
 

@@ -37,7 +37,7 @@ var mayImport = []struct {
 	{"proxy/upstream", nil, "upstream knows neither gate nor store"},
 	{"proxy/client", []string{"proxy/wire", "tokenstore"}, "client → wire, tokenstore"},
 	{"proxy/client/clienttest", []string{"proxy/wire"}, "clienttest answers in the client's words, and knows no client"},
-	{"proxy/lease", []string{"proxy/gate", "proxy/wire", "tokenstore"}, "lease → gate, wire, tokenstore"},
+	{"proxy/lease", []string{"proxy/gate", "proxy/guard", "proxy/wire", "tokenstore"}, "lease → gate, wire, tokenstore (and who is let in)"},
 	{"proxy/torture", nil, "torture sees the proxy from outside only"},
 	{"proxy/torture/suites", nil, "suites is tests only"},
 	{"proxy/torture/shared", nil, "shared is tests only"},

@@ -85,6 +85,9 @@ func statusTable(st client.KeyStatus) table {
 			row(w, "raised", when(st.RaisedAt)+" ("+short(time.Since(*st.RaisedAt))+" ago)")
 		}
 		row(w, "holder", plain(st.Holder))
+		if st.Lease != nil {
+			row(w, "lease", leaseText(st.Lease))
+		}
 		inFlightRows(w, st.InFlight)
 		unsettledRows(w, st.Unsettled)
 		if st.Waiting > 0 {
@@ -94,6 +97,14 @@ func statusTable(st client.KeyStatus) table {
 			row(w, "quarantined", "for "+short(time.Until(*st.QuarantinedUntil))+" more, after a crash")
 		}
 	}
+}
+
+func leaseText(l *client.KeyLease) string {
+	text := fmt.Sprintf("held by %s %s, for %s more unless it is renewed", plain(l.Holder), with(l.Token), short(time.Duration(l.ExpiresIn)))
+	if l.Waiting > 0 {
+		text += fmt.Sprintf("; %d wait for it", l.Waiting)
+	}
+	return text
 }
 
 func inFlightRows(w io.Writer, writes []client.InFlight) {

@@ -14,6 +14,7 @@ import (
 	"github.com/fenceproxy/fenceproxy/config"
 	"github.com/fenceproxy/fenceproxy/proxy"
 	"github.com/fenceproxy/fenceproxy/proxy/gate"
+	"github.com/fenceproxy/fenceproxy/proxy/guard"
 	"github.com/fenceproxy/fenceproxy/proxy/lease"
 	"github.com/fenceproxy/fenceproxy/proxy/listen"
 	"github.com/fenceproxy/fenceproxy/tokenstore"
@@ -22,7 +23,7 @@ import (
 
 // plannedLeases are the files that leases need.
 type plannedLeases struct {
-	bearer       *lease.Bearer        // nil for none
+	token        *guard.Token         // nil for none
 	certificates *listen.Certificates // nil for plain HTTP
 }
 
@@ -33,7 +34,7 @@ func planLeases(cfg *config.Config, report *config.Report) (p plannedLeases) {
 	p.certificates = planTLS(cfg, report, "leases.tls", cfg.Leases.TLS)
 	if cfg.Leases.TokenFile != "" && !report.Has("leases.token_file") {
 		var err error
-		if p.bearer, err = lease.NewBearer(cfg.Leases.TokenFile); err != nil {
+		if p.token, err = guard.ReadToken(cfg.Leases.TokenFile); err != nil {
 			report.Add(cfg.Errorf("leases.token_file", "%v", err))
 		}
 	}
@@ -65,7 +66,7 @@ func (s *service) newLeases(p planned, reg prometheus.Registerer) (*leases, erro
 		Store: store, Clock: session.Boottime, Owners: func(key tokenstore.Key) []lease.Owner { return (*l.owners.Load())(key) },
 		DefaultTTL: s.cfg.Leases.DefaultTTL, MaxTTL: s.cfg.Leases.MaxTTL, MaxHeld: s.cfg.Leases.MaxHeld,
 		MaxWaiting: s.cfg.Limits.MaxWaiting, MaxWaitingPerKey: s.cfg.Limits.MaxWaitingPerKey,
-		Metrics: lease.NewMetrics(reg), Log: s.log,
+		Metrics: lease.NewMetrics(reg), Audit: s.auditLease, Log: s.log,
 	})
 	if err != nil {
 		return nil, notOpened("leases", err)
@@ -108,8 +109,8 @@ func (s *service) fence(r *proxy.Rule) func(context.Context, tokenstore.Key, tok
 
 // serve begins to grant.
 func (l *leases) serve(s *service, p planned, at net.Listener) {
-	if p.leases.bearer != nil {
-		p.leases.bearer.LogTo(s.log)
+	if p.leases.token != nil {
+		p.leases.token.Tell(s.log)
 	}
 	if p.leases.certificates != nil {
 		at = p.leases.certificates.Over(at, "leases.tls", s.log)
@@ -117,7 +118,7 @@ func (l *leases) serve(s *service, p planned, at net.Listener) {
 	errorLog, _ := zap.NewStdLogAt(s.log.Named("leases"), zap.DebugLevel) // it knows the level
 	patience := s.cfg.Listen.HeaderTimeout
 	l.server = &http.Server{
-		Handler:           lease.NewHandler(lease.HandlerOptions{Issuer: l.issuer, Bearer: p.leases.bearer, Loopback: s.cfg.Leases.Loopback(), BodyTimeout: patience}),
+		Handler:           lease.NewHandler(lease.HandlerOptions{Issuer: l.issuer, Token: p.leases.token, Loopback: s.cfg.Leases.Loopback(), BodyTimeout: patience}),
 		ReadHeaderTimeout: patience, IdleTimeout: s.cfg.Listen.IdleTimeout, MaxHeaderBytes: int(s.cfg.Limits.MaxHeader),
 		ErrorLog: errorLog,
 		// Whoever waits on HTTP/2 and is gone without a word is found out.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -14,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/fenceproxy/fenceproxy/proxy/client"
+	"github.com/fenceproxy/fenceproxy/proxy/guard"
 )
 
 // lockAccess is how a lease server that does not take everybody is reached.
@@ -70,12 +70,9 @@ func (a *lockAccess) apply(o *client.LeaseOptions) error {
 }
 
 func (a *lockAccess) bearer() (string, error) {
-	token, err := os.ReadFile(a.tokenFile)
+	token, err := guard.ReadSecret(a.tokenFile)
 	if err != nil {
 		return "", fmt.Errorf("--token-file: %w", err)
 	}
-	if token = bytes.TrimSpace(token); len(token) == 0 {
-		return "", fmt.Errorf("--token-file: %s is empty", a.tokenFile)
-	}
-	return string(token), nil
+	return token, nil
 }

@@ -41,8 +41,8 @@ func TestLockExitCodes(t *testing.T) {
 		{"k --", 2, "lock needs a command behind the --", 0},
 		{"k --ttl 0s -- true", 2, "--ttl must be above 0s", 0},
 		{"k --ttl soon -- true", 2, "--ttl", 0},
-		{"k --token-file nowhere -- true", 2, "--token-file: open nowhere", 0},
-		{"k --token-file " + empty + " -- true", 2, "is empty", 0},
+		{"k --token-file nowhere -- true", 2, "--token-file: stat nowhere", 0},
+		{"k --token-file " + empty + " -- true", 2, "holds a token of 0 bytes", 0},
 		{"k --cert-file x -- true", 2, "need each other", 0},
 		{"k --ca-file " + script + " -- true", 2, "no certificate in PEM form", 0},
 		{"k --server nowhere -- true", 2, `"nowhere" is no URL of a lease server`, 0},
@@ -76,9 +76,9 @@ func TestLockExitCodes(t *testing.T) {
 // The command has our standard files and environment, the token and the key.
 func TestLockCommand(t *testing.T) {
 	server, url := leaseServer(t)
-	server.Bearer = "secret"
+	server.Bearer = "0123456789abcdef"
 	file := filepath.Join(t.TempDir(), "token")
-	if err := os.WriteFile(file, []byte("secret\n"), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte("0123456789abcdef\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("FENCEPROXY_HOLDER", "worker A")

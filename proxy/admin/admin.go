@@ -35,6 +35,9 @@ type Options struct {
 	// that can make a key.
 	Rules  []Rule
 	Owners func(key tokenstore.Key) []int
+	// Lease looks for who holds the lease of a key: nil for nobody. A nil Lease
+	// says that there are none.
+	Lease func(context.Context, tokenstore.Key) (*wire.KeyLease, error)
 	// Audit takes the lines about changes; Log is told of those about their end
 	// that cannot be written. A nil Log drops them.
 	Audit *Audit

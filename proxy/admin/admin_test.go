@@ -237,6 +237,11 @@ func TestBrowser(t *testing.T) {
 			}
 		}
 	}
+	req := r.request("GET", "/v1/keys/a:1", "")
+	req.Header.Set("Origin", "http://evil.example")
+	if code, body := r.do(req); code != 403 || strings.Contains(body, "highest") {
+		t.Errorf("a page may read: %d %s", code, body)
+	}
 	if h, _ := r.highest("a:1"); h.Major != 7 {
 		t.Errorf("raised to %v", h)
 	}

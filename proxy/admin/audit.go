@@ -17,7 +17,8 @@ import (
 
 // Audit writes a line of JSON for every change that an operator asked for: one
 // when it begins, without which it is not made, and one when it has ended. Those
-// that were refused before they began have the second alone.
+// that were refused before they began have the second alone. What became of a
+// lease has a line, too.
 //
 // A file that was moved away, as by logrotate, is made anew at the next line.
 type Audit struct {
@@ -105,6 +106,10 @@ const (
 // Write writes a line, in one piece.
 func (a *Audit) Write(l AuditLine) error {
 	l.Time = time.Now().UTC()
+	return a.write(l)
+}
+
+func (a *Audit) write(l any) error {
 	b, err := json.Marshal(l)
 	if err != nil {
 		return err

@@ -123,6 +123,7 @@ func (a *api) spool(w http.ResponseWriter, r *http.Request) (*os.File, error) {
 		return nil, fmt.Errorf("the dump cannot be kept until it was read whole: %w", err)
 	}
 	if err = os.Remove(file.Name()); err == nil { // it lives until it is closed
+		_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // a dump may be long
 		_, err = io.Copy(file, http.MaxBytesReader(w, r.Body, maxImport))
 	}
 	if err != nil {

@@ -146,7 +146,7 @@ func (m *many) one(ctx context.Context, l tokenstore.Listed) {
 	case l.Damaged != nil:
 		err = &tokenstore.InUseError{Key: l.Key, Why: "its record is damaged: " + l.Damaged.Why}
 	case m.dry:
-		err = m.dryRun(l.Key)
+		err = m.dryRun(ctx, l.Key)
 	default:
 		f, ferr := a.Gate.Forget(ctx, l.Key, m.is)
 		rec, exists, err = f.Record, f.Exists, ferr
@@ -182,7 +182,7 @@ func (m *many) one(ctx context.Context, l tokenstore.Listed) {
 }
 
 // dryRun says what would refuse a key, as far as it is known here.
-func (m *many) dryRun(key tokenstore.Key) error {
+func (m *many) dryRun(ctx context.Context, key tokenstore.Key) error {
 	st := m.change.api.Gate.Status(key, true)
 	switch {
 	case len(st.InFlight) > 0, len(st.Unsettled) > 0:
@@ -192,7 +192,7 @@ func (m *many) dryRun(key tokenstore.Key) error {
 	case !st.QuarantinedUntil.IsZero():
 		return &tokenstore.InUseError{Key: key, Why: "it is quarantined after a crash"}
 	}
-	return nil
+	return m.change.api.Gate.Leased(ctx, key)
 }
 
 // moment reads raised_before: a time, or how long before now.

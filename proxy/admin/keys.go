@@ -74,12 +74,19 @@ func (a *api) get(w http.ResponseWriter, r *http.Request) {
 		refusalOf(err, o.Format).Write(w)
 		return
 	}
+	held, err := a.lease(r.Context(), key)
+	if err != nil {
+		refusalOf(err, o.Format).Write(w)
+		return
+	}
 	st := a.Gate.Status(key, ok)
-	if !ok && len(st.InFlight) == 0 && len(st.Unsettled) == 0 && st.Waiting == 0 && st.QuarantinedUntil.IsZero() {
+	if !ok && held == nil && len(st.InFlight) == 0 && len(st.Unsettled) == 0 && st.Waiting == 0 && st.QuarantinedUntil.IsZero() {
 		noRecord(key, o).Write(w)
 		return
 	}
-	answer(w, status(key, o, rec, ok, st))
+	out := status(key, o, rec, ok, st)
+	out.Lease = held
+	answer(w, out)
 }
 
 func noRecord(key tokenstore.Key, o owner) *wire.Refusal {

@@ -19,6 +19,7 @@ import (
 // What the admin API takes and answers with.
 type (
 	KeyStatus     = wire.KeyStatus
+	KeyLease      = wire.KeyLease
 	KeyList       = wire.KeyList
 	ListedKey     = wire.ListedKey
 	RaiseRequest  = wire.RaiseRequest

@@ -145,7 +145,7 @@ func (g *Gate) Forget(ctx context.Context, key tokenstore.Key, only func(tokenst
 	if f.Exists && only != nil && !only(f.Record) {
 		return Forgotten{}, &tokenstore.InUseError{Key: key, Why: "its token was raised meanwhile"}
 	}
-	if err := g.leased(ctx, key); err != nil {
+	if err := g.Leased(ctx, key); err != nil {
 		return f, err
 	}
 	// Also where there is no record: what the other proxies know is the store's.
@@ -187,9 +187,10 @@ func (g *Gate) beginForget(s *shard, key tokenstore.Key) (*entry, error) {
 	return e, nil
 }
 
-// leased refuses a key that somebody holds a lease of: its token would be
-// forgotten under it. A store may have found it by itself.
-func (g *Gate) leased(ctx context.Context, key tokenstore.Key) error {
+// Leased refuses a key that somebody holds a lease of, which Forget does not
+// forget: the token would be gone while its holder writes with it. The error is a
+// *tokenstore.InUseError then.
+func (g *Gate) Leased(ctx context.Context, key tokenstore.Key) error {
 	leaser, ok := g.store.(tokenstore.Leaser)
 	if !ok {
 		return nil
@@ -199,7 +200,7 @@ func (g *Gate) leased(ctx context.Context, key tokenstore.Key) error {
 		return err
 	}
 	if l.Held() {
-		return &tokenstore.InUseError{Key: key, Why: fmt.Sprintf("its lease is held by %q", l.Holder)}
+		return &tokenstore.InUseError{Key: key, Why: fmt.Sprintf("its lease is held by %q with token %s; it has to be released, or to run out, first", l.Holder, tokenstore.Decimal.Print(l.Token))}
 	}
 	return nil
 }

@@ -2,77 +2,131 @@ package guard
 
 import (
 	"bytes"
+	"encoding"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"reflect"
+	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
-const (
-	maxBody     = 64 << 10
-	bodyTimeout = 10 * time.Second
-)
+const maxBody = 64 << 10
 
-// ReadBody reads a request's body, one JSON object, into v: strictly, since what
-// is misspelt or doubled would otherwise be silently left out. Its errors are
-// meant for the caller.
-func ReadBody(w http.ResponseWriter, r *http.Request, v any) error {
-	// Where the connection has no deadline (a test's) there is none to set.
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout))
-	b, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+// ReadBody reads a request's body, one JSON object, into the struct that v
+// points to; names, where there are any, are those of its members that may
+// stand there. It is strict where encoding/json is not: a member that is
+// unknown, stands twice, is null, or is spelt in other letter case could be
+// read in another way elsewhere. Its errors are meant for the caller.
+func ReadBody(w http.ResponseWriter, r *http.Request, v any, names ...string) error {
+	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	if large := (*http.MaxBytesError)(nil); errors.As(err, &large) {
+		return fmt.Errorf("the body has more than %d bytes", maxBody)
+	}
 	if err != nil {
-		if large := (*http.MaxBytesError)(nil); errors.As(err, &large) {
-			return fmt.Errorf("the body is longer than %d bytes", maxBody)
-		}
 		return errors.New("the body did not come in whole")
 	}
+	// What follows may wait for long. Where the connection has no deadline (a
+	// test's) there is none to take away.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
-	if err := once(b); err != nil {
-		return err
-	}
-	d := json.NewDecoder(bytes.NewReader(b))
-	d.DisallowUnknownFields()
-	if err := d.Decode(v); err != nil {
-		return fmt.Errorf("the body must be one JSON object: %w", err)
-	}
-	return nil
+	return decode(text, membersOf(v, names))
 }
 
-// once refuses a body that is not one object, or names a member twice, in any
-// case of letters: encoding/json takes "Token" for "token", a long s for an s, and
-// the last of two.
-func once(b []byte) error {
-	d := json.NewDecoder(bytes.NewReader(b))
+// member is one that may stand in a body.
+type member struct {
+	name string
+	to   reflect.Value
+}
+
+func membersOf(v any, names []string) (members []member) {
+	s := reflect.ValueOf(v).Elem()
+	for i := range s.NumField() {
+		name, _, _ := strings.Cut(s.Type().Field(i).Tag.Get("json"), ",")
+		if len(names) == 0 || slices.Contains(names, name) {
+			members = append(members, member{name, s.Field(i)})
+		}
+	}
+	return members
+}
+
+func decode(text []byte, members []member) error {
+	if !utf8.Valid(text) {
+		return errors.New("the body is not UTF-8") // encoding/json would mend it
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
 	if first, err := d.Token(); err != nil || first != json.Delim('{') {
 		return errors.New("the body must be one JSON object")
 	}
 	seen := map[string]bool{}
 	for d.More() {
-		name, err := d.Token()
-		if err != nil {
-			return errors.New("the body is not JSON")
-		}
-		key, _ := name.(string)
-		if seen[key] {
-			return fmt.Errorf("the body names %q twice", key)
-		}
-		if strings.ContainsFunc(key, func(c rune) bool { return c > '~' || c >= 'A' && c <= 'Z' }) {
-			return fmt.Errorf("the body names %q: members are in lower case, of ASCII letters", key)
-		}
-		seen[key] = true
+		t, err := d.Token()
+		name, _ := t.(string)
 		var value json.RawMessage
-		if err := d.Decode(&value); err != nil {
-			return errors.New("the body is not JSON")
+		if err == nil {
+			err = d.Decode(&value)
+		}
+		at := slices.IndexFunc(members, func(m member) bool { return m.name == name })
+		switch {
+		case err != nil:
+			return fmt.Errorf("the body is not JSON: %w", err)
+		case at < 0:
+			return fmt.Errorf("%q is no member of this request; these are: %s", name, list(members))
+		case seen[name]:
+			return fmt.Errorf("%q stands twice", name)
+		}
+		seen[name] = true
+		if err := members[at].read(value); err != nil {
+			return fmt.Errorf("%q: %w", name, err)
 		}
 	}
 	if _, err := d.Token(); err != nil {
-		return errors.New("the body is not JSON")
+		return fmt.Errorf("the body is not JSON: %w", err)
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("something follows behind the body's object")
+		return errors.New("something stands behind the JSON object")
 	}
 	return nil
+}
+
+func list(members []member) string {
+	names := make([]string, len(members))
+	for i := range members {
+		names[i] = members[i].name
+	}
+	return strings.Join(names, ", ")
+}
+
+// read takes the member's value. A type of its own says what it wants.
+func (m member) read(value json.RawMessage) error {
+	if string(value) == "null" {
+		return errors.New("must have a value, or be left out")
+	}
+	to := m.to.Addr().Interface()
+	err := json.Unmarshal(value, to)
+	if err == nil {
+		return nil
+	}
+	if text, own := to.(encoding.TextUnmarshaler); own {
+		if value[0] != '"' { // encoding/json says of 10 only that it is a number
+			if own := text.UnmarshalText(value); own != nil {
+				err = own
+			}
+		}
+		return err
+	}
+	kind := m.to.Type()
+	if kind.Kind() == reflect.Pointer {
+		kind = kind.Elem()
+	}
+	switch kind.Kind() {
+	case reflect.String:
+		return errors.New("must be a string")
+	case reflect.Bool:
+		return errors.New("must be true or false")
+	}
+	return fmt.Errorf("must be of another form: %w", err)
 }

@@ -20,12 +20,17 @@ type Options struct {
 	// loopback addresses: any other name may have been made up by the page that
 	// led a browser here (DNS rebinding).
 	Hosts []string
+	// AnyHost lets every Host through: callers have something to show that no
+	// page has, and know the listener by names that nobody has listed.
+	AnyHost bool
 	// Refuse answers in the words of the API: 401, 403 or 415.
 	Refuse func(w http.ResponseWriter, status int, detail string)
 	// BodyTypes are the content types of requests that change something; none
 	// stands for application/json. A browser sends none of them to a stranger
 	// without having asked first.
 	BodyTypes []string
+	// BodyTimeout is a caller's time for its body: 10s.
+	BodyTimeout time.Duration
 }
 
 // Guard lets requests through or answers them.
@@ -39,6 +44,9 @@ func New(o Options) *Guard {
 	if len(o.BodyTypes) == 0 {
 		o.BodyTypes = []string{"application/json"}
 	}
+	if o.BodyTimeout <= 0 {
+		o.BodyTimeout = 10 * time.Second
+	}
 	g := &Guard{o: o, hosts: map[string]bool{}}
 	for _, h := range o.Hosts {
 		g.hosts[strings.ToLower(h)] = true
@@ -46,10 +54,16 @@ func New(o Options) *Guard {
 	return g
 }
 
-// Wrap asks for the host, the token, and of changes that no browser sends them.
+// Wrap asks for the host and the token, and that no browser sends the request.
 func (g *Guard) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if g.host(w, r) && g.token(w, r) && g.change(w, r) {
+		if r.ContentLength != 0 {
+			// Also for what net/http reads of a body that the handler leaves, before
+			// it sends the answer. Without a body there is a watch for a caller that
+			// leaves, and a deadline would end it.
+			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(g.o.BodyTimeout))
+		}
+		if g.host(w, r) && g.origin(w, r) && g.token(w, r) && g.change(w, r) {
 			next.ServeHTTP(w, r)
 		}
 	})
@@ -59,7 +73,7 @@ func (g *Guard) Wrap(next http.Handler) http.Handler {
 // else.
 func (g *Guard) Trusts(r *http.Request) bool {
 	host := hostOf(r.Host)
-	return loopback(host) || g.hosts[strings.ToLower(host)]
+	return g.o.AnyHost || loopback(host) || g.hosts[strings.ToLower(host)]
 }
 
 func (g *Guard) host(w http.ResponseWriter, r *http.Request) bool {
@@ -84,16 +98,21 @@ func (g *Guard) token(w http.ResponseWriter, r *http.Request) bool {
 	return false
 }
 
+// origin refuses what a browser says of the page that it asks for.
+func (g *Guard) origin(w http.ResponseWriter, r *http.Request) bool {
+	if len(r.Header.Values("Origin")) == 0 {
+		return true
+	}
+	g.refuse(w, r, http.StatusForbidden, "this is not for browsers: requests with an Origin header are refused")
+	return false
+}
+
 // change looks at requests that are not safe. Simple forms of another origin
-// have an Origin and none of the content types.
+// have none of the content types.
 func (g *Guard) change(w http.ResponseWriter, r *http.Request) bool {
 	switch r.Method {
 	case http.MethodGet, http.MethodHead:
 		return true
-	}
-	if len(r.Header.Values("Origin")) > 0 {
-		g.refuse(w, r, http.StatusForbidden, "changes with an Origin header, as browsers send it, are refused")
-		return false
 	}
 	if types := r.Header.Values("Content-Type"); len(types) == 1 {
 		if kind, _, err := mime.ParseMediaType(types[0]); err == nil {
@@ -108,14 +127,18 @@ func (g *Guard) change(w http.ResponseWriter, r *http.Request) bool {
 	return false
 }
 
-// refuse answers, and does not read the body: net/http would wait for some of it
-// before it sends the answer.
 func (g *Guard) refuse(w http.ResponseWriter, r *http.Request, status int, detail string) {
+	Unread(w, r)
+	g.o.Refuse(w, status, detail)
+}
+
+// Unread says, before the answer, that nobody will read the body: net/http would
+// wait for some of it before it sends the answer.
+func Unread(w http.ResponseWriter, r *http.Request) {
 	if r.ContentLength != 0 {
 		w.Header().Set("Connection", "close")
-		_ = http.NewResponseController(w).SetReadDeadline(time.Now())
+		_ = http.NewResponseController(w).SetReadDeadline(time.Unix(1, 0))
 	}
-	g.o.Refuse(w, status, detail)
 }
 
 func hostOf(hostport string) string {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-chi/chi/v5"
 
+	"github.com/fenceproxy/fenceproxy/proxy/guard"
 	"github.com/fenceproxy/fenceproxy/proxy/wire"
 	"github.com/fenceproxy/fenceproxy/tokenstore"
 )
@@ -18,11 +19,12 @@ import (
 // HandlerOptions of the lease API.
 type HandlerOptions struct {
 	Issuer *Issuer
-	// Bearer is what clients have to show; nil for nothing.
-	Bearer *Bearer
+	// Token is what clients have to show; nil for nothing.
+	Token *guard.Token
 	// Loopback says that the listener can be reached from this machine alone:
 	// then the Host of a request must be a loopback name, which keeps browsers
-	// out that were led here by a foreign one.
+	// out that were led here by a foreign one. What any other page shows could take
+	// leases, and with them raise tokens.
 	Loopback bool
 	// BodyTimeout is a client's time for its body: 10s.
 	BodyTimeout time.Duration
@@ -30,24 +32,34 @@ type HandlerOptions struct {
 
 // NewHandler returns the lease API. It is safe for concurrent use.
 func NewHandler(o HandlerOptions) http.Handler {
-	if o.BodyTimeout <= 0 {
-		o.BodyTimeout = 10 * time.Second
-	}
 	a := &api{o}
 	r := chi.NewRouter()
-	r.Use(a.guard)
+	r.Use(guard.New(guard.Options{Token: o.Token, AnyHost: !o.Loopback, Refuse: refuse, BodyTimeout: o.BodyTimeout}).Wrap)
 	r.Get(wire.LeasesPath+"*", a.show)
 	r.Post(wire.LeasesPath+"*", a.acquire)
 	r.Put(wire.LeasesPath+"*", a.renew)
 	r.Delete(wire.LeasesPath+"*", a.release)
-	r.NotFound(func(w http.ResponseWriter, _ *http.Request) {
+	r.NotFound(func(w http.ResponseWriter, r *http.Request) {
+		guard.Unread(w, r)
 		refuse(w, http.StatusNotFound, "there is nothing here: leases are at "+wire.LeasesPath+" and a resource key")
 	})
-	r.MethodNotAllowed(func(w http.ResponseWriter, _ *http.Request) {
+	r.MethodNotAllowed(func(w http.ResponseWriter, r *http.Request) {
+		guard.Unread(w, r)
 		w.Header().Set("Allow", "GET, POST, PUT, DELETE")
 		refuse(w, http.StatusMethodNotAllowed, "a lease is shown by GET, asked for by POST, renewed by PUT and released by DELETE")
 	})
 	return r
+}
+
+// refuse answers a request that does not come as far as a lease.
+func refuse(w http.ResponseWriter, status int, detail string) {
+	name := wire.LeaseMalformed
+	if status == http.StatusUnauthorized {
+		name = wire.Unauthorized
+	}
+	p := wire.NewProblem(name, detail)
+	p.Status = status
+	p.Write(w)
 }
 
 type api struct{ HandlerOptions }

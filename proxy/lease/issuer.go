@@ -41,7 +41,7 @@ type Options struct {
 	// StoreTimeout is how long one call of the store may take: 5s.
 	StoreTimeout time.Duration
 	Metrics      *Metrics    // nil counts nothing
-	Audit        func(Event) // nil tells nobody; it must not block
+	Audit        func(Event) // in line: a grant is told once it returns; nil tells nobody
 	Log          *zap.Logger // nil drops the lines
 }
 

@@ -75,7 +75,7 @@ func (t *Table) Explain(r *http.Request, body []byte) Explanation {
 	e.Problem = s.problem(0)
 	switch {
 	case tg.absolute:
-		e.Problem = "not in origin-form (it is a URL)"
+		e.Problem = aURL
 	case e.Problem == "" && strings.IndexByte(tg.query, '#') >= 0:
 		e.Problem = "a fragment (#)"
 	}

@@ -30,7 +30,7 @@ func TestExplain(t *testing.T) {
 		{"policy", "PUT", "/CASES/./A", "", nil, "/CASES/A /cases/a /cases/a [a dot segment (. or ..)]; *cases all; a:/cases/a {x}=a {path}=/cases/a", nil},
 		{"override", "GET", "/accounts/7?_method=PUT", "", nil, "/accounts/7?_method=PUT /accounts/7 /accounts/7 []; *accounts all; account:7 {id|int}=7", []string{"method override", "", "", ""}},
 		{"upgrade", "GET", "/accounts/7", "", []string{"Upgrade: TLS/1.0"}, " /accounts/7 /accounts/7 []; accounts all; upgrade-refused", nil},
-		{"absolute", "PUT", "http://h/accounts/7", "", nil, " /accounts/7 /accounts/7 [not in origin-form (it is a URL)]; accounts all; path-not-canonical", nil},
+		{"absolute", "PUT", "http://h/accounts/7", "", nil, " /accounts/7 /accounts/7 [a scheme and a host (it is a URL, not in origin-form)]; accounts all; path-not-canonical", nil},
 		{"no target", "OPTIONS", "*", "", nil, "   []; ; bad-request", nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {

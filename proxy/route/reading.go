@@ -140,7 +140,7 @@ func (t *Table) trespass(q *question, raw string, s *spelling, own *covering) *R
 func (t *Table) matchPath(m *Match, q *question, tg target) *Refusal {
 	s := examine(tg.path)
 	if tg.absolute {
-		s.depart(departsByForm, "not in origin-form (it is a URL)")
+		s.depart(departsByForm, aURL)
 	}
 	if strings.IndexByte(tg.query, '#') >= 0 {
 		s.depart(departsBadly, "a fragment (#)")

@@ -11,6 +11,9 @@ type target struct {
 	absolute bool   // the client sent the absolute-form
 }
 
+// aURL is what an absolute-form target has too much.
+const aURL = "a scheme and a host (it is a URL, not in origin-form)"
+
 // splitTarget reads the origin-form or the absolute-form. In the absolute-form
 // net/http has already put the target's authority into r.Host, as RFC 9112
 // section 3.2.2 wants it; what is left to forward is the origin-form.

@@ -24,6 +24,16 @@ type KeyStatus struct {
 	Unsettled        []Unsettled `json:"unsettled"`
 	QuarantinedUntil *time.Time  `json:"quarantined_until,omitempty"`
 	Waiting          int         `json:"waiting"`
+	Lease            *KeyLease   `json:"lease,omitempty"` // none where nobody holds it
+}
+
+// KeyLease is who holds the lease of a key. It may have a token that is lower
+// than the highest, since others may raise the key.
+type KeyLease struct {
+	Holder    string   `json:"holder"`
+	Token     string   `json:"token"`
+	ExpiresIn Duration `json:"expires_in"` // unless it is renewed
+	Waiting   int      `json:"waiting"`    // for the lease, at this proxy
 }
 
 // InFlight are the writes of a key with one token that were sent and are not

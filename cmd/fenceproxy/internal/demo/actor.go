@@ -20,6 +20,9 @@ type actor struct {
 	in          io.WriteCloser
 	lines       chan string // what it says; closed at its end
 	stderr      *strings.Builder
+	// worker is the process of the worker where cmd is the `fenceproxy lock` that
+	// runs it; else 0.
+	worker int
 }
 
 // command is Self with arguments. The variables of fenceproxy's flags are
@@ -34,10 +37,10 @@ func command(ctx context.Context, self string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// cast starts a worker. end must be called.
-func cast(ctx context.Context, self, name, lockURL, fileURL string) (*actor, error) {
+// cast starts Self as a worker. end must be called.
+func cast(ctx context.Context, self, name string, args ...string) (*actor, error) {
 	a := &actor{name: name, lines: make(chan string, 16), stderr: &strings.Builder{}}
-	a.cmd = command(ctx, self, "demo", "worker", name, lockURL, fileURL)
+	a.cmd = command(ctx, self, args...)
 	a.cmd.Stderr = a.stderr
 	var err error
 	if a.in, err = a.cmd.StdinPipe(); err != nil {
@@ -107,6 +110,23 @@ func (a *actor) stop() error {
 	}
 }
 
+// exits waits for the end of the process, which must have this code.
+func (a *actor) exits(ctx context.Context, want int) error {
+	select {
+	case line, more := <-a.lines:
+		if more {
+			return fmt.Errorf("worker %s says %q instead of ending", a.name, line)
+		}
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	_ = a.cmd.Wait()
+	if got := a.cmd.ProcessState.ExitCode(); got != want {
+		return fmt.Errorf("the lock of worker %s should exit with %d, and exited with %d: %s", a.name, want, got, strings.TrimSpace(a.stderr.String()))
+	}
+	return nil
+}
+
 // wake ends the pause.
 func (a *actor) wake() error {
 	if err := a.cmd.Process.Signal(syscall.SIGCONT); err != nil {
@@ -125,6 +145,9 @@ func (a *actor) write() error {
 
 // end kills the process where it still runs, paused or not, and waits for it.
 func (a *actor) end() {
+	if a.worker != 0 && a.cmd.ProcessState == nil { // else its lock has seen to it
+		_ = syscall.Kill(a.worker, syscall.SIGKILL)
+	}
 	_ = a.cmd.Process.Kill()
 	var drained sync.WaitGroup
 	drained.Go(func() {

@@ -1,11 +1,11 @@
 // Package demo is the story of the paused worker, told by real processes on
-// loopback: first without a fence, then behind fenceproxy, and then the part
-// that is mostly left out, a write that is in flight already when the next
-// holder comes.
+// loopback: first without a fence, then behind fenceproxy, then the part that is
+// mostly left out, a write that is in flight already when the next holder comes,
+// and last with leases that fenceproxy lends by itself.
 //
-// Each act has a lock service (lock.go), a legacy API (file.go), two workers
-// that are processes (worker.go is their side, actor.go the demo's), and from
-// the second act on a fenceproxy (fence.go). The demo does not take its own
+// Each act has a lock service (lock.go; in the last act fenceproxy is it), a
+// legacy API (file.go), two workers that are processes (worker.go is their side,
+// actor.go the demo's), and from the second act on a fenceproxy (fence.go). The demo does not take its own
 // word for the ending: an act that does not end as promised is an error.
 package demo
 
@@ -23,7 +23,8 @@ type Options struct {
 	// Out takes the timeline.
 	Out io.Writer
 	// Self is the path of the program that runs Worker for the arguments
-	// `demo worker NAME LOCK FILE`, and the proxy for `serve …`.
+	// `demo worker NAME LOCK FILE`, the proxy for `serve …`,
+	// and a worker under a lease for `lock …`.
 	Self string
 }
 
@@ -38,18 +39,22 @@ const patience = time.Minute
 type act struct {
 	title  string
 	fenced bool // behind fenceproxy
+	lends  bool // which has the leases, too
 	play   func(context.Context, *stage) error
 	lesson []string // what it shows, printed when it ended as promised
 }
 
 var acts = []act{
-	{"ACT 1: the workers talk to the API directly", false, playUnfenced, []string{
+	{"ACT 1: the workers talk to the API directly", false, false, playUnfenced, []string{
 		"LOST: B was told that its edit is saved, and then A, long out of its lease, wrote over it."}},
-	{"ACT 2: the same, with fenceproxy in front of the API", true, playFenced, []string{
+	{"ACT 2: the same, with fenceproxy in front of the API", true, false, playFenced, []string{
 		"KEPT: B's write told fenceproxy of token 2, so A's token 1 is stale and never reaches the API."}},
-	{"ACT 3: fenceproxy again, but A's write is already inside a slow API when B comes", true, playInFlight, []string{
+	{"ACT 3: fenceproxy again, but A's write is already inside a slow API when B comes", true, false, playInFlight, []string{
 		"KEPT: A's write was past every check, so B's had to wait until it was over. The last word is B's.",
 		"A proxy that checks and forwards lets B pass at once; then A's write lands, and B's edit is lost."}},
+	{"ACT 4: fenceproxy lends the lease as well, and `fenceproxy lock` runs the workers under it", true, true, playLent, []string{
+		"KEPT: the grant itself was the fence. A's token was stale before B had written anything.",
+		"No other lock service is needed: fenceproxy lock KEY -- COMMAND"}},
 }
 
 const intro = `Workers A and B edit one file, kept by an API that knows nothing of tokens. A lock service leases
@@ -99,7 +104,7 @@ func run(ctx context.Context, o Options, f fencer) (err error) {
 
 // perform plays one act on a stage of its own.
 func perform(ctx context.Context, a act, o Options, f fencer, dir string, t *timeline) (err error) {
-	s, err := newStage(ctx, a.fenced, o.Self, f, dir, t)
+	s, err := newStage(ctx, a, o.Self, f, dir, t)
 	if err != nil {
 		return err
 	}

@@ -32,10 +32,10 @@ func TestMain(m *testing.M) {
 
 // standIn makes a fence of what decides about each request.
 func standIn(refuse func(*http.Request) bool) fencer {
-	return func(_ context.Context, _, upstream, _ string) (string, func() error, error) {
+	return func(_ context.Context, _, upstream, _ string, _ bool) (fence, error) {
 		u, err := url.Parse(upstream)
 		if err != nil {
-			return "", nil, err
+			return fence{}, err
 		}
 		forward := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(u) }}
 		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -47,7 +47,7 @@ func standIn(refuse func(*http.Request) bool) fencer {
 			}
 			forward.ServeHTTP(w, r)
 		}))
-		return srv.URL, func() error { srv.Close(); return nil }, nil
+		return fence{url: srv.URL, stop: func() error { srv.Close(); return nil }}, nil
 	}
 }
 
@@ -58,7 +58,7 @@ func passAll() fencer { return standIn(func(*http.Request) bool { return false }
 // the last line of act 3 speaks of.
 func checkThenForward() fencer {
 	var highest atomic.Uint64
-	return func(ctx context.Context, self, upstream, dir string) (string, func() error, error) {
+	return func(ctx context.Context, self, upstream, dir string, lends bool) (fence, error) {
 		highest.Store(0)
 		return standIn(func(r *http.Request) bool {
 			token, err := strconv.ParseUint(r.Header.Get(tokenHeader), 10, 64)
@@ -74,12 +74,12 @@ func checkThenForward() fencer {
 					return false
 				}
 			}
-		})(ctx, self, upstream, dir)
+		})(ctx, self, upstream, dir, lends)
 	}
 }
 
-func noFence(context.Context, string, string, string) (string, func() error, error) {
-	return "", nil, errors.New("no such fence")
+func noFence(context.Context, string, string, string, bool) (fence, error) {
+	return fence{}, errors.New("no such fence")
 }
 
 // The demo judges itself: with a fence that does not do its work, the act that

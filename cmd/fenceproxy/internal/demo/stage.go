@@ -19,11 +19,12 @@ type stage struct {
 
 	self             string
 	lockURL, fileURL string         // fileURL leads through the fence, where there is one
+	leasesURL        string         // of the fence, where it lends
 	closers          []func() error // in the order of their making
 }
 
 // newStage raises the curtain. close must be called.
-func newStage(ctx context.Context, fenced bool, self string, f fencer, dir string, t *timeline) (_ *stage, err error) {
+func newStage(ctx context.Context, a act, self string, f fencer, dir string, t *timeline) (_ *stage, err error) {
 	s := &stage{timeline: t, lock: &lock{}, file: newFile(), self: self}
 	defer func() {
 		if err != nil {
@@ -33,19 +34,19 @@ func newStage(ctx context.Context, fenced bool, self string, f fencer, dir strin
 	if s.lockURL, err = s.listen(s.lock); err != nil {
 		return nil, err
 	}
-	if s.fileURL, err = s.listen(s.file); err != nil || !fenced {
+	if s.fileURL, err = s.listen(s.file); err != nil || !a.fenced {
 		return s, err
 	}
 	data, err := os.MkdirTemp(dir, "store-")
 	if err != nil {
 		return nil, err
 	}
-	url, stop, err := f(ctx, self, s.fileURL, data)
+	fence, err := f(ctx, self, s.fileURL, data, a.lends)
 	if err != nil {
 		return nil, err
 	}
-	s.fileURL = url
-	s.closers = append(s.closers, stop)
+	s.fileURL, s.leasesURL = fence.url, fence.leases
+	s.closers = append(s.closers, fence.stop)
 	return s, nil
 }
 
@@ -64,7 +65,11 @@ func (s *stage) listen(h http.Handler) (url string, err error) {
 
 // enter starts a worker.
 func (s *stage) enter(ctx context.Context, name string) (*actor, error) {
-	a, err := cast(ctx, s.self, name, s.lockURL, s.fileURL+"/file")
+	return s.cast(ctx, name, "demo", "worker", name, s.lockURL, s.fileURL+"/file")
+}
+
+func (s *stage) cast(ctx context.Context, name string, args ...string) (*actor, error) {
+	a, err := cast(ctx, s.self, name, args...)
 	if err != nil {
 		return nil, err
 	}

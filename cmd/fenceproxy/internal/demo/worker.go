@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -20,6 +21,7 @@ const pollTime = 20 * time.Millisecond
 
 // The words that a worker says, each at the beginning of a line.
 const (
+	saidProcess = "process" // with its ID; only under `fenceproxy lock`
 	saidWaits   = "waits"   // for the lease, which another has
 	saidLease   = "lease"   // with its token
 	saidRead    = "read"    // with what the file holds
@@ -28,11 +30,17 @@ const (
 	saidAnswer  = "answer"  // with the status, and the problem's name
 )
 
+// underLock stands for the lock service of a worker that `fenceproxy lock` runs.
+const underLock = "-"
+
 // Worker is one worker process: it takes the lease from the lock service,
 // reads the file, sees that its lease is good, and writes. It tells each step
 // in a line to out, and waits for a line from in right before the write: the
 // point at which the demo pauses its process. After that it looks at nothing
 // any more, just as a process does that never noticed its pause.
+//
+// With underLock for the lock service its lease is that of the `fenceproxy lock`
+// that started it, which looks after it; then it ends only when in says so.
 func Worker(ctx context.Context, name, lockURL, fileURL string, in io.Reader, out io.Writer) error {
 	w := worker{out: out, web: &http.Client{
 		Transport: &http.Transport{DisableKeepAlives: true}, // the default would take a proxy from the environment
@@ -42,6 +50,9 @@ func Worker(ctx context.Context, name, lockURL, fileURL string, in io.Reader, ou
 	if err != nil {
 		return fmt.Errorf("worker %s: taking the lease: %w", name, err)
 	}
+	if lockURL == underLock {
+		w.say(saidProcess, strconv.Itoa(os.Getpid()))
+	}
 	w.say(saidLease, strconv.FormatUint(granted.Token, 10))
 
 	content, err := w.do(ctx, http.MethodGet, fileURL, "", 0)
@@ -50,11 +61,12 @@ func Worker(ctx context.Context, name, lockURL, fileURL string, in io.Reader, ou
 	}
 	w.say(saidRead, string(content.body))
 
-	if !time.Now().Before(until) {
+	if lockURL != underLock && !time.Now().Before(until) {
 		return fmt.Errorf("worker %s: the lease ran out before the write; this machine is too slow for the demo", name)
 	}
 	w.say(saidReady, "")
-	if _, err := bufio.NewReader(in).ReadString('\n'); err != nil {
+	lines := bufio.NewReader(in)
+	if _, err := lines.ReadString('\n'); err != nil {
 		return fmt.Errorf("worker %s: waiting for the demo: %w", name, err)
 	}
 	w.say(saidWriting, "")
@@ -63,6 +75,9 @@ func Worker(ctx context.Context, name, lockURL, fileURL string, in io.Reader, ou
 		return fmt.Errorf("worker %s: writing the file: %w", name, err)
 	}
 	w.say(saidAnswer, answer.String())
+	if lockURL == underLock {
+		_, _ = lines.ReadString('\n')
+	}
 	return nil
 }
 
@@ -81,6 +96,10 @@ func (w worker) say(word, rest string) {
 // lease asks until the lease is free. Its end is counted from the question,
 // so that the worker never believes in it longer than the lock service does.
 func (w worker) lease(ctx context.Context, url string) (granted lease, until time.Time, err error) {
+	if url == underLock {
+		granted.Token, err = strconv.ParseUint(os.Getenv("FENCING_TOKEN"), 10, 64)
+		return granted, time.Time{}, err
+	}
 	for waits := false; ; {
 		asked := time.Now()
 		a, err := w.do(ctx, http.MethodPost, url, "", 0)
