@@ -133,6 +133,9 @@ func explain(out io.Writer, request string, cfg *config.Config, e route.Explanat
 			row("note", "rule %s has reads: fence, but this request carries no token, so that nothing is checked", r.Name)
 		}
 	}
+	if method, _, _ := strings.Cut(request, " "); hasDestination(method) && f.Rule != nil && f.Rule.Fenced {
+		row("note", "a %s is fenced by its path alone: the resource that its Destination names has no key here", method)
+	}
 	row("would get", "%s", outcome(f))
 	return w.Flush()
 }
