@@ -24,7 +24,12 @@ func newExplain() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "explain --config FILE METHOD URL [-H 'Name: value']... [-d BODY]",
 		Short: "Tell how a request would be read: target, rule, keys, policy, and what it would get",
-		Args:  cobra.ExactArgs(2),
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 2 {
+				return errors.New("explain needs METHOD and URL, as in explain --config FILE PUT /accounts/42")
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if file == "" {
 				return errors.New("explain needs --config FILE")
