@@ -136,7 +136,7 @@ func start(src source, cfg *config.Config, p planned, log *zap.Logger, level zap
 		settle := s.store.settle
 		held := "newer tokens wait until the settle time is over; a holder that nothing older was in flight of goes on at once"
 		if s.store.unordered {
-			held = "every write with a token waits until the settle time is over, since some may have passed without one"
+			held = "every write with a token waits until the settle time is over, since some may have passed without one; a clean stop ends this, unless a rule has token: optional or mode: observe"
 		}
 		log.Warn("the last stop was not clean: writes of before may still land, so "+held,
 			zap.Duration("settle", settle), zap.Time("until", time.Now().Add(settle)))
