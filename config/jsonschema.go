@@ -3,6 +3,7 @@ package config
 import (
 	"cmp"
 	"encoding/json"
+	"maps"
 	"reflect"
 	"strings"
 	"time"
@@ -14,7 +15,8 @@ const placeholder = `\$\{`
 
 // JSONSchema returns the JSON Schema (2020-12) of a configuration file, for
 // editors: every setting with its type, its choices and what the reference says
-// of it. It knows the form of a file; what belongs together, `check` knows.
+// of it. It knows the form of a file and what no file can do without; what
+// belongs together, `check` knows.
 func JSONSchema() []byte {
 	d := describer{text: described()}
 	root := d.schema("", reflect.TypeFor[Config](), field{})
@@ -46,6 +48,8 @@ func (d describer) schema(path string, t reflect.Type, f field) object {
 		if f.one {
 			s = object{"anyOf": []any{item, s}}
 		}
+	case urls[path] != "":
+		s = object{"type": "string", "pattern": urls[path] + "|" + placeholder}
 	default:
 		s = scalarSchema(t)
 	}
@@ -76,7 +80,38 @@ func (d describer) group(path string, t reflect.Type) object {
 	if names := required[path]; names != nil {
 		s["required"] = names
 	}
+	maps.Copy(s, together[path])
 	return s
+}
+
+// needs is a schema of what has all these settings.
+func needs(names ...string) object { return object{"required": names} }
+
+// unfenced is a schema of what asks for no token, or leaves that to a variable.
+var unfenced = object{"required": []string{"token"}, "properties": object{
+	"token": object{"not": object{"enum": []Token{TokenRequired, TokenOptional}}},
+}}
+
+// together is what a group is more than its settings.
+var together = map[string]object{
+	"": {
+		"if": object{"required": []string{"fencing"}, "properties": object{"fencing": unfenced}},
+		"else": object{"properties": object{"rules": object{"items": object{
+			"anyOf": []object{needs("key"), needs("keys"), unfenced},
+		}}}},
+	},
+	"store":   {"oneOf": []object{needs("embedded"), needs("memory"), needs("etcd"), needs("postgres"), needs("redis")}},
+	"rules[]": {"not": needs("key", "keys")},
+}
+
+// urls are the beginnings of those that a setting takes. A scheme may be written
+// in either case where it is a URL's.
+var urls = map[string]string{
+	"upstream.url":           `^[Hh][Tt][Tt][Pp][Ss]?://|^[Hh]2[Cc]://|^unix:/`,
+	"store.etcd.endpoints[]": `^[Hh][Tt][Tt][Pp][Ss]?://`,
+	"store.postgres.url":     `^postgres(ql)?://`,
+	"store.redis.url":        `^(rediss?|unix)://`,
+	"tracing.otlp_endpoint":  `^$|^[Hh][Tt][Tt][Pp][Ss]?://`,
 }
 
 // scalarSchema is the form of one value, as scalar.go reads it.
@@ -85,7 +120,8 @@ func scalarSchema(t reflect.Type) object {
 		return object{"anyOf": []any{s, object{"type": "string", "pattern": placeholder}}}
 	}
 	if c, ok := reflect.Zero(t).Interface().(choice); ok {
-		return orPlaceholder(object{"enum": c.choices()})
+		// Not anyOf: an error names the choices alone. Editors offer the examples.
+		return object{"if": object{"type": "string", "pattern": placeholder}, "else": object{"enum": c.choices()}, "examples": c.choices()}
 	}
 	switch t {
 	case reflect.TypeFor[time.Duration]():

@@ -93,6 +93,16 @@ func TestSchemaRefuses(t *testing.T) {
 		{"epoch: 3", "epoch: -3"},
 		{"store: {embedded: {path: a}}\n", ""},
 		{"rules: [", "rules: [7, "},
+		{"embedded: {path: a}", ""},
+		{"embedded: {path: a}", "embedded: {path: a}, memory: {}"},
+		{"embedded: {path: a}", "session_ttl: 3s"},
+		{"embedded: {path: a}", "postgres: {url: mysql://a}"},
+		{"embedded: {path: a}", "redis: {url: 127.0.0.1:6379}"},
+		{"embedded: {path: a}", "etcd: {endpoints: [\"127.0.0.1:2379\"]}"},
+		{"key: a, ", ""},
+		{"key: a, ", "key: a, keys: [{key: b}], "},
+		{"http://127.0.0.1:1", "127.0.0.1:1"},
+		{"http://127.0.0.1:1", "ftp://127.0.0.1:1"},
 	} {
 		bad := strings.Replace(good, change[0], change[1], 1)
 		if bad == good {
@@ -102,8 +112,31 @@ func TestSchemaRefuses(t *testing.T) {
 			t.Errorf("it takes\n%s", bad)
 		}
 	}
-	if err := conforms(t, s, strings.Replace(good, "max_waiting: 3", `max_waiting: "${WAITING:-3}"`, 1)); err != nil {
-		t.Errorf("a variable: %v", err)
+	for _, change := range [][2]string{
+		{"max_waiting: 3", `max_waiting: "${WAITING:-3}"`},
+		{"http://127.0.0.1:1", `"${UPSTREAM}"`},
+		{"http://127.0.0.1:1", `unix:/run/api.sock`},
+		{"token: optional", `token: "${TOKEN}"`},
+		{"key: a, token: optional", `token: "${TOKEN}"`},
+		{"key: a, token: optional", `token: none`},
+		{"key: a", "keys: [{key: b}]"},
+		{"key: a, token: optional, epoch: 3}]", "epoch: 3}]\nfencing: {token: none}"},
+		{"embedded: {path: a}", "etcd: {endpoints: [\"HTTP://a:2379\"]}, session_ttl: 3s"},
+		{"limits: {", "tracing: {otlp_endpoint: \"\"}\nlimits: {"},
+	} {
+		text := strings.Replace(good, change[0], change[1], 1)
+		if err := conforms(t, s, text); text == good || err != nil {
+			t.Errorf("%v: it refuses\n%s", err, text)
+		}
+	}
+}
+
+// A choice that there is not is answered with those that there are, and with
+// nothing else.
+func TestSchemaNamesTheChoices(t *testing.T) {
+	err := conforms(t, compiledSchema(t), "upstream: {url: http://127.0.0.1:1}\nstore: {memory: {}}\nfencing: {format: octal}\n")
+	if err == nil || !strings.Contains(err.Error(), "'decimal', 'hex', 'composite'") || strings.Contains(err.Error(), "pattern") {
+		t.Errorf("error %v", err)
 	}
 }
 

@@ -4,13 +4,10 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 
 	"github.com/spf13/cobra"
 
 	"github.com/fenceproxy/fenceproxy/config"
-	"github.com/fenceproxy/fenceproxy/proxy"
-	"github.com/fenceproxy/fenceproxy/proxy/route"
 )
 
 func newCheck() *cobra.Command {
@@ -31,26 +28,6 @@ func newCheck() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&file, "config", "", "the configuration file")
 	return cmd
-}
-
-// lint adds what may be meant, but seldom is.
-func lint(cfg *config.Config, p planned, report *config.Report) {
-	if report.Err() != nil {
-		return // it looks at rules that are right as they stand
-	}
-	enforces := slices.IndexFunc(p.rules, func(r proxy.Rule) bool { return r.Fenced && !r.Observe })
-	for i := range p.rules {
-		switch {
-		case !p.rules[i].Observe:
-		case cfg.UnmatchedWrites != config.Forward:
-			report.Warn(cfg.Errorf(cfg.Setting(i, "mode"), "rule %s observes, but writes that no rule covers, and other spellings of its paths, are refused all the same: set unmatched_writes: forward as long as nothing is to be refused", p.rules[i].Name))
-		case enforces >= 0:
-			report.Warn(cfg.Errorf(cfg.Setting(i, "mode"), "rule %s observes, but other spellings of its paths are refused all the same as long as rule %s enforces: they could be taken for one of its paths", p.rules[i].Name, p.rules[enforces].Name))
-		}
-	}
-	for _, w := range route.Lint(p.routes) {
-		report.Warn(cfg.Errorf(fmt.Sprintf("rules[%d].%s", w.Rule, w.Setting), "%s", w.Msg))
-	}
 }
 
 // tell prints the errors, then the warnings, and returns an error with the

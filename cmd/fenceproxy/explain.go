@@ -24,7 +24,12 @@ func newExplain() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "explain --config FILE METHOD URL [-H 'Name: value']... [-d BODY]",
 		Short: "Tell how a request would be read: target, rule, keys, policy, and what it would get",
-		Args:  cobra.ExactArgs(2),
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 2 {
+				return errors.New("explain needs METHOD and URL, as in explain --config FILE PUT /accounts/42")
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if file == "" {
 				return errors.New("explain needs --config FILE")
@@ -132,6 +137,9 @@ func explain(out io.Writer, request string, cfg *config.Config, e route.Explanat
 		if !f.Fenced && f.Problem == nil && r.Pattern != "" && cfg.Policy(&cfg.Rules[i]).Reads == config.ReadsFence {
 			row("note", "rule %s has reads: fence, but this request carries no token, so that nothing is checked", r.Name)
 		}
+	}
+	if method, _, _ := strings.Cut(request, " "); hasDestination(method) && f.Rule != nil && f.Rule.Fenced {
+		row("note", "a %s is fenced by its path alone: the resource that its Destination names has no key here", method)
 	}
 	row("would get", "%s", outcome(f))
 	return w.Flush()

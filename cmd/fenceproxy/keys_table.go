@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -52,7 +53,7 @@ func listKeys(c keysCall, prefix string, limit int) error {
 			if c.json {
 				err = printJSON(c.out, k)
 			} else {
-				_, err = fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", plain(k.Key), highest(k), when(k.RaisedAt), plain(k.Holder), k.Rule)
+				_, err = fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", plain(k.Key), highest(k), when(k.RaisedAt), cmp.Or(plain(k.Holder), "-"), k.Rule)
 			}
 			if err != nil {
 				return err
@@ -79,10 +80,14 @@ func highest(k client.ListedKey) string {
 func statusTable(st client.KeyStatus) table {
 	return func(w io.Writer) {
 		row(w, "key", plain(st.Key))
-		row(w, "rule", st.Rule)
+		row(w, "rule", cmp.Or(strings.Join(st.Rules, ", "), st.Rule))
 		row(w, "highest", st.Highest)
 		if st.RaisedAt != nil {
-			row(w, "raised", when(st.RaisedAt)+" ("+short(time.Since(*st.RaisedAt))+" ago)")
+			raised := when(st.RaisedAt) + " (" + short(time.Since(*st.RaisedAt)) + " ago)"
+			if st.Holder == "" { // its rule has no holder_header
+				raised += ", by a holder that was not named"
+			}
+			row(w, "raised", raised)
 		}
 		row(w, "holder", plain(st.Holder))
 		if st.Lease != nil {

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net/http"
 	"os"
 	"os/exec"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
@@ -173,6 +175,12 @@ func leaseError(err error) error {
 	case errors.As(err, &held):
 		return &exitError{exitHeld, err}
 	case errors.As(err, &refused) && refused.Status < 500:
+		switch {
+		case refused.Status == http.StatusUnauthorized:
+			err = fmt.Errorf("%w; --token-file must name a copy of the server's leases.token_file", err)
+		case strings.Contains(refused.Detail, `"fence": false`):
+			err = fmt.Errorf("%w (here that is --no-fence)", err)
+		}
 		return &exitError{exitUsage, err}
 	case errors.As(err, &refused), errors.Is(err, client.ErrLost): // lost right behind the grant
 		return &exitError{exitUnreachable, err}

@@ -81,6 +81,7 @@ func TestLockCommand(t *testing.T) {
 	if err := os.WriteFile(file, []byte("0123456789abcdef\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	startLock(t, url, "a/b", "--", "true").exits(2, "answers 401", "; --token-file must name a copy of the server's leases.token_file")
 	t.Setenv("FENCEPROXY_HOLDER", "worker A")
 	t.Setenv("FENCEPROXY_TTL", "7s")
 	t.Setenv("FENCING_TOKEN", "99") // of a lock around this one

@@ -61,6 +61,7 @@ func newRoot() *cobra.Command {
 	root.AddCommand(newServe(), newCheck(), newExplain(), newDemo(), newKeys(), newStore(), newLock(), newSchema(), newVersion())
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return fromEnvironment(cmd.Flags()) }
+	nameVariables(root)
 	return root
 }
 
@@ -75,6 +76,17 @@ func noArguments(cmd *cobra.Command, args []string) error {
 // variable is the environment variable of a flag: --data is FENCEPROXY_DATA.
 func variable(flag string) string {
 	return "FENCEPROXY_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
+}
+
+// nameVariables has the help of a command, and of all below it, name the
+// variable of each flag.
+func nameVariables(cmd *cobra.Command) {
+	for _, flags := range []*pflag.FlagSet{cmd.Flags(), cmd.PersistentFlags()} {
+		flags.VisitAll(func(f *pflag.Flag) { f.Usage += " ($" + variable(f.Name) + ")" })
+	}
+	for _, c := range cmd.Commands() {
+		nameVariables(c)
+	}
 }
 
 // fromEnvironment gives every flag that was not set the value of its

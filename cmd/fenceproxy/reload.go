@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -141,8 +140,8 @@ func (r *reloader) load() (report config.Report, changed []string, err error) {
 // such writes pass before they come.
 func (r *reloader) put(cfg *config.Config, p planned) (changed []string, err error) {
 	changed = config.Diff(r.cfg, cfg)
-	if fixed := slices.DeleteFunc(slices.Clone(changed), reloadable); len(fixed) > 0 {
-		return nil, fmt.Errorf("a change of %s needs a restart, so nothing was changed; restart, or take it back", strings.Join(fixed, ", "))
+	if err := obstacles(r.planned, p, changed); err != nil {
+		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(r.ctx, rememberTimeout)
 	defer cancel()
@@ -154,7 +153,7 @@ func (r *reloader) put(cfg *config.Config, p planned) (changed []string, err err
 	}
 	err = store.Remember(ctx, tokenstore.Configuration{Rules: p.fingerprints, Epochs: p.epochs, Unordered: unordered, Settle: longestSettle(cfg)})
 	if refused := (*tokenstore.ChangedRulesError)(nil); errors.As(err, &refused) {
-		err = fmt.Errorf("the keys of rule %s would be made otherwise, or its tokens read otherwise, which needs a restart", strings.Join(refused.Rules, ", "))
+		err = errors.New(keysOtherwise(refused.Rules)) // than before the configuration in force
 	}
 	if err != nil {
 		return nil, err

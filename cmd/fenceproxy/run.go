@@ -136,7 +136,7 @@ func start(src source, cfg *config.Config, p planned, log *zap.Logger, level zap
 		settle := s.store.settle
 		held := "newer tokens wait until the settle time is over; a holder that nothing older was in flight of goes on at once"
 		if s.store.unordered {
-			held = "every write with a token waits until the settle time is over, since some may have passed without one"
+			held = "every write with a token waits until the settle time is over, since some may have passed without one; a clean stop ends this, unless a rule has token: optional or mode: observe"
 		}
 		log.Warn("the last stop was not clean: writes of before may still land, so "+held,
 			zap.Duration("settle", settle), zap.Time("until", time.Now().Add(settle)))
@@ -290,6 +290,7 @@ func (s *service) stop(signals <-chan os.Signal) error {
 	s.gate.Stop()
 	s.leases.stop()
 	s.tell(daemon.SdNotifyStopping)
+	s.tellWait()
 	down := make(chan struct{})
 	go func() {
 		defer close(down)
@@ -317,6 +318,20 @@ func (s *service) stop(signals <-chan os.Signal) error {
 	}
 	s.log.Info("stopped, everything is settled")
 	return nil
+}
+
+// tellWait says what the stop is waiting for, and what would end it sooner.
+func (s *service) tellWait() {
+	c := s.gate.Counts()
+	if c.InFlight == 0 && c.Unsettled == 0 && !c.Quarantine {
+		return
+	}
+	fields := []zap.Field{zap.Int64("in_flight", c.InFlight), zap.Int64("unsettled", c.Unsettled), zap.Bool("quarantine", c.Quarantine)}
+	if until := s.gate.SettledBy(); !until.IsZero() {
+		fields = append(fields, zap.Time("until", until))
+	}
+	s.log.Info("the stop waits until writes in flight are answered, and what is unsettled or quarantined is over; a second signal, or the end of shutdown_timeout, ends it unclean (exit code 3)",
+		append(fields, zap.Duration("shutdown_timeout", s.reload.cfg.ShutdownTimeout))...)
 }
 
 // settingOf is the configuration's path of what a rule error is about.

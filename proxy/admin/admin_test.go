@@ -69,7 +69,7 @@ func TestOwner(t *testing.T) {
 		r.enter(key, 31).Settle()
 	}
 	for path, want := range map[string]string{
-		"d": `"highest":"31"`, "h": `"highest":"0x1f"`, "both": "differ in format or epoch", "both?rule=h": `"highest":"0x1f"`, "both?rule=d": `"highest":"31"`,
+		"d": `"rule":"d","rules":["d","d2"],"highest":"31"`, "h": `"rule":"h","highest":"0x1f"`, "both": "differ in format or epoch", "both?rule=h": `"rule":"h","rules":["d","h"],"highest":"0x1f"`, "both?rule=d": `"highest":"31"`,
 		"both?rule=x": "no fenced rule", "d?rule=h": "cannot make this key", "gone": "?rule=NAME", "gone?rule=h": `"highest":"0x1f"`, "h?rule=none": "no fenced rule",
 	} {
 		if _, body := r.get("/v1/keys/" + path); !strings.Contains(body, want) {

@@ -138,7 +138,7 @@ func query(r *http.Request, names ...string) (url.Values, *wire.Refusal) {
 
 // status puts together what the store and the gate know.
 func status(key tokenstore.Key, o owner, rec tokenstore.Record, recorded bool, st gate.Status) wire.KeyStatus {
-	out := wire.KeyStatus{Key: string(key), Rule: o.Name, Holder: rec.Holder, Waiting: st.Waiting,
+	out := wire.KeyStatus{Key: string(key), Rule: o.Name, Rules: o.all, Holder: rec.Holder, Waiting: st.Waiting,
 		InFlight: inFlight(o, st.InFlight), Unsettled: unsettled(o, st.Unsettled)}
 	if recorded {
 		out.Highest = o.Format.Print(rec.Highest)

@@ -10,7 +10,8 @@ import (
 // owner is whose tokens a key has.
 type owner struct {
 	Rule
-	known bool // a rule can make the key; else only its Format says something
+	known bool     // a rule can make the key; else only its Format says something
+	all   []string // the names of the rules that can, where they are several
 }
 
 // owner finds the rule that can make a key. named is what the caller says: it is
@@ -41,7 +42,7 @@ func (a *api) owner(key tokenstore.Key, named string) (o owner, refusal *wire.Re
 	case said != nil:
 		for _, r := range owners {
 			if r.Name == named {
-				return owner{*r, true}, nil
+				return owner{*r, true, names(owners)}, nil
 			}
 		}
 		return o, malformed(fmt.Sprintf("the rule %q cannot make this key; %q can", named, owners[0].Name))
@@ -51,7 +52,18 @@ func (a *api) owner(key tokenstore.Key, named string) (o owner, refusal *wire.Re
 			return o, malformed(fmt.Sprintf("the rules %s and %s can make this key, and their tokens differ in format or epoch: name one, as in ?rule=%s", owners[0].Name, r.Name, r.Name))
 		}
 	}
-	return owner{*owners[0], true}, nil
+	return owner{*owners[0], true, names(owners)}, nil
+}
+
+// names are none for a single rule, which is named already.
+func names(rules []*Rule) (all []string) {
+	if len(rules) < 2 {
+		return nil
+	}
+	for _, r := range rules {
+		all = append(all, r.Name)
+	}
+	return all
 }
 
 func (a *api) owners(key tokenstore.Key) (rules []*Rule) {
@@ -67,7 +79,7 @@ func (a *api) owners(key tokenstore.Key) (rules []*Rule) {
 // all numbers of the token.
 func (a *api) listed(key tokenstore.Key) owner {
 	if owners := a.owners(key); len(owners) > 0 {
-		return owner{*owners[0], true}
+		return owner{Rule: *owners[0], known: true}
 	}
 	format, plain := a.anyFormat()
 	if !plain {

@@ -289,9 +289,16 @@ func TestEviction(t *testing.T) {
 
 func TestStatus(t *testing.T) {
 	inTime(t, func(r *rig) {
+		if by := r.gate.SettledBy(); !by.IsZero() {
+			t.Errorf("nothing is to be waited for, and it is until %v", by)
+		}
 		r.start("a", 1).mustBeSent().lose()
+		r.startOn("elsewhere", time.Hour, on("other", 1)).mustBeSent().lose()
 		r.start("b", 1).mustBeSent()
 		r.start("c", 1).mustBeSent()
+		if by := r.gate.SettledBy(); time.Until(by) != settle {
+			t.Errorf("settled by %v", by)
+		}
 		r.start("d", 2).mustWait()
 		s := r.gate.Status("k", true)
 		if len(s.InFlight) != 1 || s.InFlight[0].Count != 2 || s.InFlight[0].Token != tok(1) ||
@@ -299,12 +306,15 @@ func TestStatus(t *testing.T) {
 			s.Waiting != 1 || !s.QuarantinedUntil.IsZero() {
 			t.Errorf("%+v", s)
 		}
-		if c := r.gate.Counts(); c.InFlight != 2 || c.Unsettled != 1 || c.Waiting != 1 {
+		if c := r.gate.Counts(); c.InFlight != 2 || c.Unsettled != 2 || c.Waiting != 1 {
 			t.Errorf("%+v", c)
 		}
 		r.crash()
 		if s := r.gate.Status("k", true); time.Until(s.QuarantinedUntil) != settle {
 			t.Errorf("after a crash: %+v", s)
+		}
+		if by := r.gate.SettledBy(); time.Until(by) != settle {
+			t.Errorf("settled after a crash by %v", by)
 		}
 		if s := r.gate.Status("new", false); !s.QuarantinedUntil.IsZero() {
 			t.Errorf("a key without a record: %+v", s)

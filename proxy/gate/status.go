@@ -112,3 +112,25 @@ func (g *Gate) Counts() Counts {
 	}
 	return c
 }
+
+// SettledBy tells when the last of what is unsettled or quarantined now will be
+// over; zero for nothing. A write that is in flight may become unsettled for
+// longer.
+func (g *Gate) SettledBy() (last time.Time) {
+	if g.quarantine.Load() {
+		last = g.quarantineEnd
+	}
+	for i := range g.table.shard {
+		s := &g.table.shard[i]
+		s.mu.Lock()
+		for _, e := range s.active {
+			for c := e.registered; c != nil; c = c.next {
+				if c.ticket.phase == unsettled && c.ticket.lost.until.After(last) {
+					last = c.ticket.lost.until
+				}
+			}
+		}
+		s.mu.Unlock()
+	}
+	return last
+}

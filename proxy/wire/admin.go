@@ -16,7 +16,8 @@ const (
 // strings in the format of the rule that owns the key.
 type KeyStatus struct {
 	Key              string      `json:"key"`
-	Rule             string      `json:"rule,omitempty"`    // the rule that can make the key; the first of several
+	Rule             string      `json:"rule,omitempty"`    // the rule that can make the key; the first of several, or the one that was asked for
+	Rules            []string    `json:"rules,omitempty"`   // all of them, where there are several
 	Highest          string      `json:"highest,omitempty"` // none while its first raise is on its way
 	RaisedAt         *time.Time  `json:"raised_at,omitempty"`
 	Holder           string      `json:"holder,omitempty"`
