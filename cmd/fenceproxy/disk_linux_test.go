@@ -167,6 +167,43 @@ func TestStopAndStartOnFullDisk(t *testing.T) {
 	}
 }
 
+// A reload that the store has to remember, and cannot, is refused as a whole; the
+// proxy goes on as it was, and takes it when there is room.
+func TestReloadOnFullDisk(t *testing.T) {
+	for _, d := range fullDisks {
+		t.Run(d.name, func(t *testing.T) {
+			r := newDiskRig(t, d.dir(t))
+			r.start()
+			r.wants("/held", "7", http.StatusNoContent, "")
+			free := d.fill(t, r.dir, r.cmd.Process.Pid)
+			text, err := os.ReadFile(r.config)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var more strings.Builder // enough to need a page
+			for i := range 300 {
+				fmt.Fprintf(&more, ", {name: more%d, path: /more%d/*, key: \"more%d:{*}\"}", i, i, i)
+			}
+			if err := os.WriteFile(r.config, bytes.Replace(text, []byte("{path}\"}"), []byte("{path}\"}"+more.String()), 1), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			r.readyz(func(said string) bool { return strings.Contains(said, "the configuration was not reloaded") })
+			r.wants("/held", "7", http.StatusNoContent, "")
+			r.wants("/held", "6", http.StatusConflict, "stale-token")
+			free()
+			if err := r.cmd.Process.Signal(syscall.SIGHUP); err != nil {
+				t.Fatal(err)
+			}
+			r.readyz(func(said string) bool { return said == "ready\n" })
+			r.wants("/more1/a", "1", http.StatusNoContent, "")
+			if out, code := r.keys("get", "more1:a"); code != 0 {
+				t.Errorf("the new rules are not in force: %d %s", code, out)
+			}
+			r.stop(0)
+		})
+	}
+}
+
 // A start over a full file system fails and names the file, makes no half of a
 // store, and leaves the marker of a clean stop to the next one.
 func TestStartOnFullDisk(t *testing.T) {

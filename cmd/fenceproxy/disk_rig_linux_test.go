@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -131,4 +132,26 @@ func (r *diskRig) wants(target, token string, status int, problem string) {
 	if got, _, body := put(r.T, r.addr, target, token); got != status || !strings.Contains(body, problem) {
 		r.Fatalf("%s with token %s gets %d %s, want %d %s", target, token, got, body, status, problem)
 	}
+}
+
+// readyz waits until /readyz says what is met.
+func (r *diskRig) readyz(met func(said string) bool) {
+	r.Helper()
+	said := ""
+	for end := time.Now().Add(scriptPatience); !met(said); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			r.Fatalf("/readyz says %q; the log:\n%s", said, r.log())
+		}
+		resp, err := http.Get("http://" + r.admin + "/readyz")
+		if err != nil {
+			r.Fatal(err)
+		}
+		b, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if err != nil || resp.StatusCode != http.StatusOK {
+			r.Fatalf("/readyz answers %s %s %v", resp.Status, b, err)
+		}
+		said = string(b)
+	}
+	r.Log(strings.TrimSpace(said))
 }
