@@ -273,6 +273,33 @@ func TestReadOnlyFileSystem(t *testing.T) {
 	}
 }
 
+// The proxy outlives who reads its log: it serves on, and only what must be told
+// in the audit, which is on the same stream here, is refused.
+func TestLogThatNobodyReads(t *testing.T) {
+	r := newDiskRig(t, t.TempDir())
+	text, err := os.ReadFile(r.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(r.config, bytes.ReplaceAll(text, []byte("audit: "), []byte("audit: \"\" # ")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.startWith(write)
+	r.wants("/held", "7", http.StatusNoContent, "")
+	read.Close()
+	r.wants("/held", "8", http.StatusNoContent, "")
+	r.wants("/held", "7", http.StatusConflict, "stale-token")
+	if out, code := r.keys("raise", "/held", "9", "--reason", "r"); code != 1 || !strings.Contains(out, "503 audit-unavailable: nothing was changed") {
+		t.Errorf("keys raise: %d %s", code, out)
+	}
+	r.wants("/held", "8", http.StatusNoContent, "")
+	r.stop(0)
+}
+
 // linesOf holds when the file has a line with what, and at most one line that is
 // cut, each that was written when there was room being whole.
 func linesOf(t *testing.T, path, what string) {

@@ -57,6 +57,12 @@ func (r *diskRig) start() {
 	if err != nil {
 		r.Fatal(err)
 	}
+	r.startWith(log)
+}
+
+// startWith starts the proxy with a log, which is closed here.
+func (r *diskRig) startWith(log *os.File) {
+	r.Helper()
 	defer log.Close()
 	r.cmd = exec.Command(davProgram(r.T, "fenceproxy", ""), "serve", "--config", r.config)
 	r.cmd.Stderr = log
@@ -69,7 +75,8 @@ func (r *diskRig) start() {
 	r.Cleanup(func() { _ = cmd.Process.Kill(); <-ended })
 	defer func() {
 		if r.Failed() {
-			r.Logf("%v, its log: %s", cmd.ProcessState, r.log())
+			b, _ := os.ReadFile(log.Name())
+			r.Logf("%v, its log: %s", cmd.ProcessState, b)
 		}
 	}()
 	untilReady(r.T, r.admin)
@@ -87,7 +94,8 @@ func (r *diskRig) stop(code int) {
 		r.Fatal("the proxy does not end")
 	}
 	if got := r.cmd.ProcessState.ExitCode(); got != code {
-		r.Fatalf("the proxy ended with %d, want %d; its log:\n%s", got, code, r.log())
+		b, _ := os.ReadFile(filepath.Join(r.dir, "log"))
+		r.Fatalf("the proxy ended with %d, want %d; its log:\n%s", got, code, b)
 	}
 }
 

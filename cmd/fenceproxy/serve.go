@@ -57,9 +57,9 @@ Each flag has a variable: --config is FENCEPROXY_CONFIG. A flag wins.`,
 		signals := make(chan os.Signal, 2)
 		signal.Notify(signals, syscall.SIGTERM, os.Interrupt)
 		defer signal.Stop(signals)
-		// A file that reaches the file size limit is an error of the write, not
-		// the end of the process.
-		signal.Ignore(syscall.SIGXFSZ)
+		// A file that reaches the file size limit, and a log that nobody reads any
+		// more, are errors of the write, not the end of the process.
+		signal.Ignore(syscall.SIGXFSZ, syscall.SIGPIPE)
 		src.hangUp = hangUp
 		return run(src, cfg, p, signals)
 	}
