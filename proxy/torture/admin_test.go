@@ -175,8 +175,9 @@ func benchKeys(b *testing.B) int64 {
 
 // BenchmarkKeysList is fenceproxy keys list over a proxy with a million keys,
 // while one client raises, each write with a token of its own: how long its
-// writes take beside the list and without it, and what either process needs in
-// memory.
+// writes take beside the list, without it, and beside two programs that only take
+// the processor from them, as the list does too; and what either process needs
+// in memory.
 func BenchmarkKeysList(b *testing.B) {
 	keys := benchKeys(b)
 	p := sized(b, Settings{})
@@ -211,6 +212,11 @@ func BenchmarkKeysList(b *testing.B) {
 		start := time.Now()
 		raises(func() bool { return time.Since(start) > 3*time.Second })
 		report("-alone")
+		stopBusy := busy(b, 2)
+		start = time.Now()
+		raises(func() bool { return time.Since(start) > 3*time.Second })
+		stopBusy()
+		report("-beside-busy")
 		before := p.rss(b, "RssAnon")
 		cmd := exec.Command(p.binary, "keys", "list", "--output", "json", "--admin", p.Admin)
 		lines := &counter{}
@@ -241,6 +247,27 @@ func BenchmarkKeysList(b *testing.B) {
 		b.ReportMetric(float64(most-before)/megabyte, "grown-MB")
 		b.ReportMetric(float64(cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss)/1024, "MB-of-the-command")
 	}
+}
+
+// busy starts n programs that do nothing, as fast as they can.
+func busy(b *testing.B, n int) (stop func()) {
+	var all []*exec.Cmd
+	stop = func() {
+		for _, cmd := range all {
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait()
+		}
+		all = nil
+	}
+	b.Cleanup(stop)
+	for range n {
+		cmd := exec.Command("/bin/sh", "-c", "while :; do :; done")
+		if err := cmd.Start(); err != nil {
+			b.Fatal(err)
+		}
+		all = append(all, cmd)
+	}
+	return stop
 }
 
 // counter counts lines.
