@@ -85,9 +85,15 @@ func readPEM(cfg *config.Config, report *config.Report, setting, name string) []
 	if name == "" {
 		return nil
 	}
-	b, err := os.ReadFile(name)
+	info, err := os.Stat(name)
+	if err == nil && !info.Mode().IsRegular() && !info.IsDir() {
+		err = errors.New("it is no file") // a pipe would be waited for
+	}
 	if err == nil {
-		return b
+		var b []byte
+		if b, err = os.ReadFile(name); err == nil {
+			return b
+		}
 	}
 	var pathErr *fs.PathError
 	if errors.As(err, &pathErr) {
