@@ -16,6 +16,8 @@ func newCheck() *cobra.Command {
 		Use:   "check --config FILE",
 		Short: "Load and provision a configuration and print everything that is wrong with it",
 		Args:  noArguments,
+
+		ValidArgsFunction: words(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if file == "" {
 				return fmt.Errorf("check needs --config FILE")

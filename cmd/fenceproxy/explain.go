@@ -51,8 +51,16 @@ func newExplain() *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&file, "config", "", "the configuration file")
 	f.StringArrayVarP(&headers, "header", "H", nil, "a header of the request, as in 'X-Fencing-Token: 7'")
-	f.StringVarP(&body, "data", "d", "", "the body of the request")
+	f.StringVarP(&body, "body", "d", "", "the body of the request") // --data, and its variable, is a directory
+	cmd.ValidArgsFunction = completeMethod
 	return cmd
+}
+
+func completeMethod(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return []cobra.Completion{"PUT", "POST", "PATCH", "DELETE", "GET"}, cobra.ShellCompDirectiveNoFileComp
 }
 
 // imagine makes the request as the proxy would get it. The target is kept as

@@ -38,19 +38,17 @@ func newKeys() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "keys",
 		Short: "Look at the keys of a running proxy, and raise, settle or forget them",
-		Long: "Look at the keys of a running proxy, and raise, settle or forget them, over its admin listener.\n" +
-			"KEY is a resource key as it stands in answers and logs. Every change needs a reason, which goes to the audit.\n" +
-			"Exit codes: 0 done, 1 refused or failed, 2 wrong usage.",
-		RunE: func(*cobra.Command, []string) error {
-			return errors.New("keys needs a command: list, get, raise, settle, forget, check, export or import")
-		},
+		Long: `Look at the keys of a running proxy, and raise, settle or forget them, over its
+admin listener. KEY is a resource key as it stands in answers and logs. Every
+change needs a reason, which goes to the audit.`,
+		RunE: needsCommand("list, get, raise, settle, forget, check, export or import"),
 	}
 	f := cmd.PersistentFlags()
 	f.StringVar(&flags.admin, "admin", "127.0.0.1:9901", "the admin listener: host:port, or a URL as in https://host:port")
-	f.StringVar(&flags.token, "token-file", "", "a file with the bearer token of the admin listener")
-	f.StringVar(&flags.ca, "ca-file", "", "the authorities of its certificate; the system's otherwise")
-	f.StringVar(&flags.cert, "cert-file", "", "a certificate to show to it")
-	f.StringVar(&flags.key, "key-file", "", "and its key")
+	f.StringVar(&flags.token, "token-file", "", "the file of the proxy's admin.token_file")
+	f.StringVar(&flags.ca, "ca-file", "", "the certificates that the server's is signed by (PEM; default: the system's)")
+	f.StringVar(&flags.cert, "cert-file", "", "the client certificate to show to it (PEM)")
+	f.StringVar(&flags.key, "key-file", "", "the key of the client certificate (PEM)")
 	f.StringVar(&flags.output, "output", "table", "table, for people, or json, for scripts")
 	cmd.AddCommand(flags.list(), flags.get(), flags.raise(), flags.settle(), flags.forget(), flags.check(), flags.export(), flags.importDump())
 	return cmd
@@ -133,6 +131,7 @@ func (f *keysFlags) list() *cobra.Command {
 		}
 		return listKeys(c, prefix, limit)
 	})
+	cmd.ValidArgsFunction = words()
 	cmd.Flags().StringVar(&prefix, "prefix", "", "only those that begin with this")
 	cmd.Flags().IntVar(&limit, "limit", 0, "at most so many; 0 for all")
 	return cmd
@@ -147,12 +146,14 @@ func (f *keysFlags) get() *cobra.Command {
 		}
 		return c.print(st, statusTable(st))
 	})
-	ruleFlag(cmd, &rule)
+	f.ruleFlag(cmd, &rule)
+	cmd.ValidArgsFunction = f.completeKey
 	return cmd
 }
 
-func ruleFlag(cmd *cobra.Command, rule *string) {
+func (f *keysFlags) ruleFlag(cmd *cobra.Command, rule *string) {
 	cmd.Flags().StringVar(rule, "rule", "", "the rule that owns the key, where several with other formats or epochs can")
+	_ = cmd.RegisterFlagCompletionFunc("rule", f.completeRule) // fails for a flag that is not there
 }
 
 func reasonFlag(cmd *cobra.Command, reason *string) {
@@ -173,8 +174,9 @@ func (f *keysFlags) raise() *cobra.Command {
 		return c.print(st, statusTable(st))
 	})
 	reasonFlag(cmd, &r.Reason)
-	ruleFlag(cmd, &r.Rule)
+	f.ruleFlag(cmd, &r.Rule)
 	cmd.Flags().StringVar(&r.Holder, "holder", "", "who holds the token, where a rule has a holder_header")
+	cmd.ValidArgsFunction = f.completeKey
 	return cmd
 }
 
@@ -191,6 +193,7 @@ func (f *keysFlags) settle() *cobra.Command {
 		return c.print(r, settleTable(r))
 	})
 	reasonFlag(cmd, &reason)
+	cmd.ValidArgsFunction = f.completeKey
 	return cmd
 }
 
@@ -222,6 +225,7 @@ func (f *keysFlags) forget() *cobra.Command {
 	cmd.Flags().StringVar(&r.Prefix, "prefix", "", "all keys that begin with this")
 	cmd.Flags().StringVar(&r.RaisedBefore, "raised-before", "", `all keys whose token is older: 90d, 36h, or a time as in 2026-01-31T00:00:00Z`)
 	cmd.Flags().BoolVar(&r.DryRun, "dry-run", false, "only say which they are")
+	cmd.ValidArgsFunction = f.completeKey
 	return cmd
 }
 
@@ -235,6 +239,7 @@ func (f *keysFlags) check() *cobra.Command {
 		return c.print(r, checkTable(r))
 	})
 	cmd.Flags().StringVar(&holder, "holder", "", "who holds the token, where a rule has a holder_header")
-	ruleFlag(cmd, &rule)
+	f.ruleFlag(cmd, &rule)
+	cmd.ValidArgsFunction = f.completeKey
 	return cmd
 }

@@ -9,7 +9,12 @@ import (
 	"golang.org/x/term"
 
 	"github.com/fenceproxy/fenceproxy/config"
+	"github.com/fenceproxy/fenceproxy/proxy/admin"
 )
+
+// standardError is where the log goes, and the audit where it has no file: by
+// one writer, so that neither goes on in a line of the other's that was cut.
+var standardError = admin.NewLines(os.Stderr)
 
 // newLog writes to standard error: for people on a terminal, as JSON
 // elsewhere. The same line more than 100 times a second is thinned out to
@@ -26,7 +31,7 @@ func newLog(c config.Log) (*zap.Logger, zap.AtomicLevel) {
 	} else {
 		encoder = zapcore.NewJSONEncoder(enc)
 	}
-	core := zapcore.NewCore(encoder, zapcore.Lock(os.Stderr), level)
+	core := zapcore.NewCore(encoder, zapcore.AddSync(standardError), level)
 	if !c.Access {
 		core = zapcore.NewSamplerWithOptions(core, time.Second, 100, 100)
 	}

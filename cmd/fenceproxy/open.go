@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"syscall"
 	"time"
 
 	"go.uber.org/zap"
@@ -88,7 +91,11 @@ func notOpened(setting string, err error) error {
 	if errors.As(err, &changed) || errors.As(err, &epoch) || errors.As(err, &others) {
 		code = exitUsage
 	}
-	return &exitError{code, fmt.Errorf("%s: %w", setting, err)}
+	advice := ""
+	if setting == "store.embedded" && (errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS)) {
+		advice = fmt.Sprintf("; the user that runs the proxy (uid %d) must be able to write there", os.Getuid())
+	}
+	return &exitError{code, fmt.Errorf("%s: %w%s", setting, err, advice)}
 }
 
 // longestSettle is how long a write of before a crash may still be applied.

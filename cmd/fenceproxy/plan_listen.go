@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"time"
 
 	"github.com/fenceproxy/fenceproxy/config"
 	"github.com/fenceproxy/fenceproxy/proxy/listen"
@@ -23,8 +22,6 @@ func planTLS(cfg *config.Config, report *config.Report, setting string, t config
 		report.Add(cfg.Errorf(at, "%v", err))
 		return nil
 	}
-	if since, expired := certificates.Expired(time.Now()); expired {
-		report.Warn(cfg.Errorf(setting+".cert_file", "the certificate has expired on %s, and clients will refuse it; renew it", since.Format(time.DateOnly)))
-	}
+	warnExpired(cfg, report, setting+".cert_file", certificates.Expires(), "clients")
 	return certificates
 }

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"net/url"
 	"os"
+	"time"
 
 	"github.com/fenceproxy/fenceproxy/config"
 	"github.com/fenceproxy/fenceproxy/proxy/upstream"
@@ -65,7 +66,17 @@ func planClientTLS(cfg *config.Config, report *config.Report, setting string, c 
 		return t
 	}
 	t.Certificate = &pair
+	if pair.Leaf != nil { // not with GODEBUG=x509keypairleaf=0
+		warnExpired(cfg, report, setting+".cert_file", pair.Leaf.NotAfter, "the server")
+	}
 	return t
+}
+
+// warnExpired warns of a certificate that is not valid any more.
+func warnExpired(cfg *config.Config, report *config.Report, setting string, until time.Time, who string) {
+	if time.Now().After(until) {
+		report.Warn(cfg.Errorf(setting, "the certificate has expired on %s, and %s will refuse it; renew it", until.Format(time.DateOnly), who))
+	}
 }
 
 // readPEM reads the file that a setting names; nil where it names none or the
@@ -74,9 +85,15 @@ func readPEM(cfg *config.Config, report *config.Report, setting, name string) []
 	if name == "" {
 		return nil
 	}
-	b, err := os.ReadFile(name)
+	info, err := os.Stat(name)
+	if err == nil && !info.Mode().IsRegular() && !info.IsDir() {
+		err = errors.New("it is no file") // a pipe would be waited for
+	}
 	if err == nil {
-		return b
+		var b []byte
+		if b, err = os.ReadFile(name); err == nil {
+			return b
+		}
 	}
 	var pathErr *fs.PathError
 	if errors.As(err, &pathErr) {

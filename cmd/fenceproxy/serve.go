@@ -19,18 +19,25 @@ func newServe() *cobra.Command {
 		Use:   "serve (--config FILE | --upstream URL)",
 		Short: "Run the proxy",
 		Long: `Run the proxy, from a configuration file or, with --upstream, without one:
-then every write is fenced and its resource key is its path (or --key).
+then every write is fenced and its resource key is its path (or --key). A file
+says it all: the other flags, and their variables, are refused beside it.
+
+SIGHUP, and a change of the file, reload it, all of it or nothing. SIGTERM stops:
+nothing is admitted any more, and what is in flight, unsettled or quarantined is
+waited for until shutdown_timeout; a second signal ends the wait.
+
 Each flag has a variable: --config is FENCEPROXY_CONFIG. A flag wins.`,
 		Args: noArguments,
 	}
 	f := cmd.Flags()
-	f.StringVar(&file, "config", "", "the configuration file")
+	f.StringVar(&file, "config", "", "the configuration file (every setting: config/reference.yaml)")
 	f.StringVar(&flags.Upstream, "upstream", "", "where the service is, like http://127.0.0.1:9000")
 	f.StringVar(&flags.Listen, "listen", flags.Listen, "where clients come in")
 	f.StringVar(&flags.Data, "data", flags.Data, "the directory of the token store, made where it is missing")
 	f.StringVar(&flags.Admin, "admin", flags.Admin, "the admin listener; empty turns it off")
 	f.StringVar(&flags.Key, "key", flags.Key, "the template of the resource key")
 
+	cmd.ValidArgsFunction = words()
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		src := source{file: file, seen: look(file)} // before it is read: a change behind it is seen
 		cfg, report, err := configuration(cmd, file, flags)
@@ -50,9 +57,9 @@ Each flag has a variable: --config is FENCEPROXY_CONFIG. A flag wins.`,
 		signals := make(chan os.Signal, 2)
 		signal.Notify(signals, syscall.SIGTERM, os.Interrupt)
 		defer signal.Stop(signals)
-		// A file that reaches the file size limit is an error of the write, not
-		// the end of the process.
-		signal.Ignore(syscall.SIGXFSZ)
+		// A file that reaches the file size limit, and a log that nobody reads any
+		// more, are errors of the write, not the end of the process.
+		signal.Ignore(syscall.SIGXFSZ, syscall.SIGPIPE)
 		src.hangUp = hangUp
 		return run(src, cfg, p, signals)
 	}

@@ -22,9 +22,7 @@ func newStore() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "store",
 		Short: "Make, check or move a token store that no proxy uses",
-		RunE: func(*cobra.Command, []string) error {
-			return errors.New("store needs a command: init, verify, export or import")
-		},
+		RunE:  needsCommand("init, verify, export or import"),
 	}
 	cmd.AddCommand(
 		newStoreCommand("init", "Make the store of a configuration; there must be none yet, or a shared one is left as it is", cobra.NoArgs, storeInit, initShared),

@@ -29,7 +29,7 @@ type Audit struct {
 	file *os.File
 }
 
-// NewAudit writes to out.
+// NewAudit writes to out, such as Lines.
 func NewAudit(out io.Writer) *Audit { return &Audit{out: out} }
 
 // OpenAudit appends to a file, which is made where there is none, for its owner
@@ -50,8 +50,25 @@ func (a *Audit) open() error {
 	if a.file != nil {
 		_ = a.file.Close()
 	}
-	a.file, a.out = f, f
+	a.file, a.out = f, &Lines{out: f, cut: endsWithinLine(a.path)}
 	return nil
+}
+
+// endsWithinLine reports whether the last line of a file was cut, as one of a
+// life that ended on a full disk. What cannot be read, such as a pipe, was not.
+func endsWithinLine(path string) bool {
+	info, err := os.Stat(path)
+	if err != nil || !info.Mode().IsRegular() || info.Size() == 0 {
+		return false
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	var last [1]byte
+	_, err = f.ReadAt(last[:], info.Size()-1)
+	return err == nil && last[0] != '\n'
 }
 
 // Close closes the file.

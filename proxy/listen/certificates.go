@@ -45,6 +45,7 @@ type Certificates struct {
 	mu      sync.Mutex // guards what follows
 	current *tls.Config
 	expires time.Time
+	lapsed  bool          // expires is over, and that was told
 	seen    []os.FileInfo // as they were before they were read
 	looked  time.Time
 }
@@ -64,12 +65,11 @@ func NewCertificates(f Files) (*Certificates, error) {
 	return c, nil
 }
 
-// Expired reports since when the certificate is not valid any more; ok is
-// false while it is.
-func (c *Certificates) Expired(now time.Time) (since time.Time, ok bool) {
+// Expires is when the certificate is not valid any more.
+func (c *Certificates) Expires() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.expires, now.After(c.expires)
+	return c.expires
 }
 
 // Over lets nothing but TLS through to l, and tells log of every reading of the
@@ -90,7 +90,19 @@ func (c *Certificates) now() *tls.Config {
 		c.looked = time.Now()
 		c.look()
 	}
+	c.tellLapsed()
 	return c.current
+}
+
+// tellLapsed tells once that clients will refuse the certificate, which nobody
+// else on this side would notice: a handshake that a client breaks off is the
+// client's affair.
+func (c *Certificates) tellLapsed() {
+	if c.lapsed || !time.Now().After(c.expires) {
+		return
+	}
+	c.lapsed = true
+	c.log.Warn(c.setting+": the certificate has expired, and clients will refuse it; renew it, the new files are read without a restart", zap.Time("expires", c.expires))
 }
 
 // look reads the files again if they have changed. A pair of which only one is
@@ -115,9 +127,6 @@ func (c *Certificates) look() {
 		return
 	}
 	c.log.Info(c.setting+": the certificate was read again", zap.Time("expires", c.expires))
-	if time.Now().After(c.expires) {
-		c.log.Warn(c.setting+": the new certificate has expired", zap.Time("expires", c.expires))
-	}
 }
 
 // stat follows links: a link that is turned to another file is a change.
@@ -177,7 +186,7 @@ func (c *Certificates) read() error {
 		// A ticket would let a client in whose authority is no more trusted.
 		config.SessionTicketsDisabled = true
 	}
-	c.current, c.expires = config, cert.Leaf.NotAfter
+	c.current, c.expires, c.lapsed = config, cert.Leaf.NotAfter, false
 	return nil
 }
 

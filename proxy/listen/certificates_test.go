@@ -305,8 +305,44 @@ func TestBadFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, expired := c.Expired(time.Now()); !expired {
+	if !time.Now().After(c.Expires()) {
 		t.Error("an old certificate has not expired")
+	}
+}
+
+// A certificate that expires while the proxy runs is told of once, until it is
+// renewed.
+func TestExpiresUnderWay(t *testing.T) {
+	a, dir := newAuthority(t), t.TempDir()
+	put := func(until time.Time) {
+		cert, key := a.issue("one", until)
+		write(t, filesOf(dir).Cert, cert)
+		write(t, filesOf(dir).Key, key)
+	}
+	put(time.Now().Add(-time.Hour))
+	c, err := NewCertificates(filesOf(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	core, logs := observer.New(zap.WarnLevel)
+	c.setting, c.log = "listen.tls", zap.New(core)
+	told := func() int {
+		for range 3 {
+			c.looked = time.Time{} // long ago
+			c.now()
+		}
+		return logs.FilterMessageSnippet("listen.tls: the certificate has expired").Len()
+	}
+	if n := told(); n != 1 {
+		t.Errorf("told %d times", n)
+	}
+	put(time.Now().Add(time.Hour))
+	if n := told(); n != 1 {
+		t.Errorf("told %d times after it was renewed", n)
+	}
+	put(time.Now().Add(-time.Minute))
+	if n := told(); n != 2 {
+		t.Errorf("told %d times of two", n)
 	}
 }
 
