@@ -140,6 +140,12 @@ func (h *Handler) AwaitOlder(ctx context.Context) error {
 	return nil
 }
 
+// HasOlder reports whether AwaitOlder would have to wait.
+func (h *Handler) HasOlder() bool {
+	former, last := h.books.former.Load(), h.books.current.Load().last
+	return former != nil && slices.ContainsFunc(*former, func(b *book) bool { return b.number < last && b.writes.Load() > 0 })
+}
+
 // change replaces the list of former books.
 func (bs *books) change(f func([]*book) []*book) {
 	bs.mu.Lock()

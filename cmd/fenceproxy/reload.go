@@ -153,7 +153,7 @@ func (r *reloader) put(cfg *config.Config, p planned) (changed []string, err err
 	}
 	err = store.Remember(ctx, tokenstore.Configuration{Rules: p.fingerprints, Epochs: p.epochs, Unordered: unordered, Settle: longestSettle(cfg)})
 	if refused := (*tokenstore.ChangedRulesError)(nil); errors.As(err, &refused) {
-		err = errors.New(keysOtherwise(refused.Rules)) // than before the configuration in force
+		err = errors.New(keysOtherwise(refused.Rules)) // as they were under a configuration before the one in force
 	}
 	if err != nil {
 		return nil, err

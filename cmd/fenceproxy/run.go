@@ -322,15 +322,15 @@ func (s *service) stop(signals <-chan os.Signal) error {
 
 // tellWait says what the stop is waiting for, and what would end it sooner.
 func (s *service) tellWait() {
-	c := s.gate.Counts()
-	if c.InFlight == 0 && c.Unsettled == 0 && !c.Quarantine {
+	c, older := s.gate.Counts(), s.handler.HasOlder()
+	if c.InFlight == 0 && c.Unsettled == 0 && !c.Quarantine && !older {
 		return
 	}
-	fields := []zap.Field{zap.Int64("in_flight", c.InFlight), zap.Int64("unsettled", c.Unsettled), zap.Bool("quarantine", c.Quarantine)}
+	fields := []zap.Field{zap.Int64("in_flight", c.InFlight), zap.Int64("unsettled", c.Unsettled), zap.Bool("quarantine", c.Quarantine), zap.Bool("before_reload", older)}
 	if until := s.gate.SettledBy(); !until.IsZero() {
 		fields = append(fields, zap.Time("until", until))
 	}
-	s.log.Info("the stop waits until writes in flight are answered, and what is unsettled or quarantined is over; a second signal, or the end of shutdown_timeout, ends it unclean (exit code 3)",
+	s.log.Info("the stop waits until writes in flight, and those of before a reload, are answered, and what is unsettled or quarantined is over; a second signal, or the end of shutdown_timeout, ends it unclean (exit code 3)",
 		append(fields, zap.Duration("shutdown_timeout", s.reload.cfg.ShutdownTimeout))...)
 }
 

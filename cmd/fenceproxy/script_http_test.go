@@ -116,15 +116,15 @@ func cmdHTTP(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Check(err)
 		return
 	}
-	stage, done := stageOf(ts), make(chan struct{})
-	stage.answer = make(chan string, 1)
+	stage, done, got := stageOf(ts), make(chan struct{}), make(chan string, 1)
+	stage.answer = got // a later request has another, while this one may still run
 	go func() {
 		defer close(done)
 		answer, err := ask(req)
 		if err != nil {
 			answer = "none: " + err.Error()
 		}
-		stage.answer <- answer
+		got <- answer
 	}()
 	ts.Defer(func() { stage.upstream.release(); <-done })
 	select {
