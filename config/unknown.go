@@ -14,7 +14,6 @@ var unbuilt = map[string]string{
 	"admin.token_file": "leave it out; listen on a loopback address",
 	"admin.tls":        "leave it out; listen on a loopback address",
 	"admin.hosts":      "leave it out; ask for a loopback name",
-	"limits.max_keys":  "leave it out; keys are not counted",
 	"audit":            "leave it out",
 	"leases":           "leave it out",
 }
