@@ -28,7 +28,7 @@ type edit struct {
 
 // all returns every mutant, in the order of the tables.
 func all() []mutant {
-	return slices.Concat(decisions(), waiting(), tickets(), unordered(), embeddedStore(), powerCuts(), memoryStore(), sharedStore(), sharedUnordered(), hop(), handler(), reload(), limits(), tokens(), paths())
+	return slices.Concat(decisions(), waiting(), tickets(), unordered(), embeddedStore(), powerCuts(), memoryStore(), sharedStore(), sharedUnordered(), hop(), outcomes(), handler(), reload(), limits(), tokens(), paths())
 }
 
 // one is a mutant of a single edit.
