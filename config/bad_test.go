@@ -87,6 +87,9 @@ var badFiles = []struct {
 		`f.yaml:1:86: limits.max_buffered: "9007199254740992KiB" is not a size (a size such as 65536, 64KiB or 1MiB)`,
 		`f.yaml:1:124: limits.max_body_buffer: "true" is not a size (a size such as 65536, 64KiB or 1MiB)`,
 	}},
+	{"numbers 4", "limits: {max_keys: 1000000001}\n" + good, []string{
+		`f.yaml:1:20: limits.max_keys: 1000000001 is out of range (0 to 1000000000; 0 for no limit)`,
+	}},
 	{"limits against each other", "limits: {max_waiting: 63, max_buffered: 63KiB}\n" + good, []string{
 		`f.yaml:1:41: limits.max_buffered: 63KiB does not hold one body of max_body_buffer (64KiB or more)`,
 		`warning: f.yaml:1:23: limits.max_waiting: is below max_waiting_per_key, so that one key can take it all (64 or more)`,
@@ -136,12 +139,12 @@ upstream: {url: "h2c://x"}
 admin: {token_file: a, tls: {}, hosts: []}
 rules:
   - {name: a, path: /a, key: a}
-limits: {max_keys: 0}
+limits: {max_keys: 1}
 audit: ""
 tracing: {otlp_endpoint: "localhost:4318", sample_percent: 101}
 `, []string{
 		`f.yaml:2:15: store.etcd.endpoints: is missing (one or more, as in [http://127.0.0.1:2379])`,
-		`f.yaml:7:10: limits.max_keys: is not built yet in this version (leave it out; keys are not counted)`,
+		`f.yaml:7:20: limits.max_keys: is for a store of one proxy: nobody counts the keys of one that several share (leave it out, and limit the space of the store itself)`,
 		`f.yaml:9:26: tracing.otlp_endpoint: "localhost:4318" is not the URL of a collector (http://HOST:4318 or https://HOST[/PATH])`,
 		`f.yaml:9:60: tracing.sample_percent: 101 is out of range (0 to 100)`,
 	}},

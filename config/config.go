@@ -200,6 +200,9 @@ type Limits struct {
 	MaxWaitingPerKey int `yaml:"max_waiting_per_key"`
 	// MaxWaiting is how many writes may wait in all, 1 to 1000000.
 	MaxWaiting int `yaml:"max_waiting"`
+	// MaxKeys is how many keys the store may have a record of, 0 to 1000000000;
+	// 0 stands for no limit. Stores that several proxies share have none.
+	MaxKeys int `yaml:"max_keys"`
 }
 
 // Log is what goes to standard error.

@@ -121,7 +121,7 @@ rules:
       - key: b
     path_policy: {normalize: true}
 unmatched_writes: forward
-limits: {max_body_buffer: 1, max_buffered: 2KiB, max_header: 3MiB, max_waiting_per_key: 4, max_waiting: 5}
+limits: {max_body_buffer: 1, max_buffered: 2KiB, max_header: 3MiB, max_waiting_per_key: 4, max_waiting: 5, max_keys: 6}
 shutdown_timeout: 20s
 log: {level: debug, format: json, access: true}
 `, env())
@@ -145,7 +145,7 @@ log: {level: debug, format: json, access: true}
 			Overrides: Overrides{Token: &required, PathPolicy: &normalize}},
 	}
 	want.UnmatchedWrites = Forward
-	want.Limits = Limits{1, 2 << 10, 3 << 20, 4, 5}
+	want.Limits = Limits{1, 2 << 10, 3 << 20, 4, 5, 6}
 	want.ShutdownTimeout = 20 * time.Second
 	want.Log = Log{LevelDebug, LogJSON, true}
 	wantSame(t, c, want)

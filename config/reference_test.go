@@ -4,7 +4,6 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
-	"strings"
 	"testing"
 )
 
@@ -67,15 +66,6 @@ func TestReferenceNamesEverySetting(t *testing.T) {
 			t.Errorf("reference.yaml does not name %s", path)
 		}
 	}
-	for path := range unbuilt {
-		name := path[strings.LastIndex(path, ".")+1:]
-		if slices.ContainsFunc(named, func(p string) bool { return strings.HasSuffix(p, "."+name) }) {
-			continue // stands elsewhere, and only the loader can tell which is which
-		}
-		if regexp.MustCompile(`(?m)^[# ]*` + name + `:`).MatchString(reference) {
-			t.Errorf("reference.yaml names %s, which is not built", path)
-		}
-	}
 }
 
 func TestReferenceIsACopy(t *testing.T) {
@@ -93,16 +83,6 @@ func TestRulesOverrideAllOfFencing(t *testing.T) {
 		o, ok := overrides.FieldByName(f.Name)
 		if !ok || o.Tag != f.Tag || o.Type != reflect.PointerTo(f.Type) {
 			t.Errorf("%s of Fencing is not the same in Overrides", f.Name)
-		}
-	}
-}
-
-// What is not built must stay apart from what is.
-func TestUnbuiltIsUnbuilt(t *testing.T) {
-	all := settings("", reflect.TypeFor[Config]())
-	for path := range unbuilt {
-		if slices.Contains(all, path) {
-			t.Errorf("%s is built", path)
 		}
 	}
 }

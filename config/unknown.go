@@ -6,21 +6,10 @@ import (
 	"strings"
 )
 
-const notBuilt = " is not built yet in this version"
-
-// unbuilt are the settings that the contract names and this version does not
-// have, by generic path, each with what to do instead.
-var unbuilt = map[string]string{
-	"limits.max_keys": "leave it out; keys are not counted",
-}
-
-// unknown says what is wrong with a setting that no struct has: not built
-// yet, misspelt, at the wrong place, or none of these.
+// unknown says what is wrong with a setting that no struct has: misspelt, at
+// the wrong place, or neither.
 func unknown(path, name string) (message, remedy string) {
 	group := generic(path)
-	if remedy, ok := unbuilt[join(group, name)]; ok {
-		return strings.TrimPrefix(notBuilt, " "), remedy
-	}
 	if name == "<<" {
 		return "merge keys are not supported", "write the settings out"
 	}

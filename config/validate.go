@@ -140,6 +140,9 @@ func (v *validator) upstream() {
 	}
 }
 
+// maxStored is the highest limits.max_keys.
+const maxStored = 1_000_000_000
+
 func (v *validator) limits() {
 	l := v.cfg.Limits
 	v.size("limits.max_body_buffer", l.MaxBodyBuffer, 0, 1<<30)
@@ -147,6 +150,13 @@ func (v *validator) limits() {
 	v.size("limits.max_header", l.MaxHeader, 1<<10, 16<<20)
 	v.count("limits.max_waiting_per_key", l.MaxWaitingPerKey)
 	v.count("limits.max_waiting", l.MaxWaiting)
+	if l.MaxKeys < 0 || l.MaxKeys > maxStored {
+		v.fail("limits.max_keys", fmt.Sprintf("%d is out of range", l.MaxKeys), fmt.Sprintf("0 to %d; 0 for no limit", maxStored))
+	}
+	if s := v.cfg.Store; l.MaxKeys > 0 && (s.Etcd != nil || s.Postgres != nil || s.Redis != nil) {
+		// Every raise of a new key would have to count the keys of all proxies.
+		v.fail("limits.max_keys", "is for a store of one proxy: nobody counts the keys of one that several share", "leave it out, and limit the space of the store itself")
+	}
 	if l.MaxBuffered < l.MaxBodyBuffer && !v.bad["limits.max_body_buffer"] {
 		v.fail("limits.max_buffered", l.MaxBuffered.String()+" does not hold one body of max_body_buffer", l.MaxBodyBuffer.String()+" or more")
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fenceproxy/fenceproxy/proxy/gate"
 	"github.com/fenceproxy/fenceproxy/proxy/wire"
 	"github.com/fenceproxy/fenceproxy/tokenstore"
 )
@@ -123,6 +124,11 @@ var answers = []answerRow{
 		before: func(r *rig) { r.gate.Stop() }},
 	{name: "no room for the body", request: strings.Replace(fresh, "Length: 0", "Length: 9", 1) + "123456789", status: 503, problem: wire.Overloaded, retryable: true,
 		change: func(o *Options, _ []Rule) { o.MaxBuffered = 8 }},
+	{name: "a key too many", request: fresh, status: 503, problem: wire.TooManyKeys, retryable: true, detail: "max_keys",
+		before: func(r *rig) {
+			r.raised("account:1", 8)
+			r.gate.Change(gate.Options{MaxKeys: 1})
+		}},
 	{name: "drain timeout", request: fresh, status: 503, problem: wire.DrainTimeout, retryable: true,
 		before: func(r *rig) {
 			r.dial().put("6", "")

@@ -93,6 +93,8 @@ func (x *exchange) named(err error) *wire.Problem {
 		return wire.NewProblem(wire.TokenCollision, "another holder uses this token: take the lease again, for a token of your own")
 	case errors.Is(err, errBuffers), errors.Is(err, errRulesChanged), errors.Is(err, gate.ErrOverloaded):
 		return wire.NewProblem(wire.Overloaded, err.Error()+"; nothing was forwarded: try again")
+	case errors.Is(err, gate.ErrTooManyKeys):
+		return wire.NewProblem(wire.TooManyKeys, "the proxy keeps as many keys as its operator lets it, and this one would be new; nothing was raised or forwarded: try again later, or ask the operator to look at max_keys")
 	case errors.As(err, &drain):
 		why := "older writes on this key are still running, or were lost from sight and may still be applied"
 		if drain.Quarantined {

@@ -111,6 +111,13 @@ type Keeper interface {
 	Held(mark Mark) (_ Grant, ok bool)
 }
 
+// Counter is a Store that knows how many keys have a record. It need not be one.
+type Counter interface {
+	// Keys returns their number. It MUST NOT block, and MUST count a record that
+	// Acquire has made before that returns.
+	Keys() int64
+}
+
 // Grant is the leave to send one write, given by Acquire.
 type Grant interface {
 	// Drained waits until no other proxy has an older write on the grant's

@@ -206,5 +206,5 @@ func fencesOtherwise(before, now planned) bool {
 }
 
 func gateOptions(cfg *config.Config, settle time.Duration, unordered bool) gate.Options {
-	return gate.Options{Settle: settle, Unordered: unordered, MaxWaiting: cfg.Limits.MaxWaiting, MaxWaitingPerKey: cfg.Limits.MaxWaitingPerKey}
+	return gate.Options{Settle: settle, Unordered: unordered, MaxWaiting: cfg.Limits.MaxWaiting, MaxWaitingPerKey: cfg.Limits.MaxWaitingPerKey, MaxKeys: int64(cfg.Limits.MaxKeys)}
 }

@@ -142,16 +142,23 @@ func (g *Gate) pass(ctx context.Context, t *Ticket) error {
 // record gives them back.
 func (g *Gate) record(ctx context.Context, t *Ticket, v verdict, c *claim) error {
 	var marks []tokenstore.Mark
+	var err error
 	switch v {
 	case raise:
-		marks = t.lift()
+		if err = t.reserve(nil); err == nil {
+			marks = t.lift()
+		}
 	case pending:
 		// A raise that failed left its token in memory: it counts, so this
 		// write puts it on the disk before it is told that it is stale.
-		marks = c.repeat()
+		if err = t.reserve(c); err == nil {
+			marks = c.repeat()
+		}
 	}
 	t.unlock()
 	switch {
+	case err != nil:
+		return err
 	case v == load:
 		return g.load(ctx, t)
 	case v == leaving:

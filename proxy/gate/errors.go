@@ -15,6 +15,9 @@ var (
 	// ErrOverloaded: too many writes wait, on the key or in all. The token was
 	// not raised.
 	ErrOverloaded = errors.New("too many writes are waiting")
+	// ErrTooManyKeys: the write would make a record of a new key, and the store
+	// has as many as it may. The token was not raised.
+	ErrTooManyKeys = errors.New("the token store has as many keys as it may")
 	// ErrStopping: the proxy admits nothing any more (rule 12).
 	ErrStopping = errors.New("the proxy is stopping")
 	// ErrLeft: the client left while its write waited; it is never sent.

@@ -11,6 +11,7 @@ package gate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -27,6 +28,9 @@ type Options struct {
 	// MaxWaiting is how many writes may wait in all, MaxWaitingPerKey how many
 	// on one key; 0 or less stands for no limit.
 	MaxWaiting, MaxWaitingPerKey int
+	// MaxKeys is how many keys the store may have a record of by raises of this
+	// gate; 0 or less stands for no limit. It needs a tokenstore.Counter.
+	MaxKeys int64
 	// Unordered lets writes pass that no record tells of: without a token, or
 	// only looked on. It must be set where such may pass, and where they might
 	// have before the crash that the store has recovered from: then a record
@@ -43,11 +47,13 @@ type Gate struct {
 	store tokenstore.Store
 	table *table
 	opts  Options
-	sole  bool              // no other proxy uses the store: what is durable needs no Acquire
-	keeps tokenstore.Keeper // the store, where it is one; else nil
+	sole  bool               // no other proxy uses the store: what is durable needs no Acquire
+	keeps tokenstore.Keeper  // the store, where it is one; else nil
+	count tokenstore.Counter // the same
 
 	unordered                    atomic.Bool // see Options and Change
 	maxWaiting, maxWaitingPerKey atomic.Int64
+	maxKeys                      atomic.Int64
 
 	quarantine    atomic.Bool // of every key that had a record at boot (rule 3)
 	quarantineEnd time.Time
@@ -58,6 +64,7 @@ type Gate struct {
 
 	waiting  atomic.Int64 // tickets
 	doubtful atomic.Int64 // entries in doubt
+	newKeys  atomic.Int64 // keys without a record, with a raise on its way to the disk
 
 	idle chan struct{} // capacity 1: something may have become quiet
 	done sync.WaitGroup
@@ -79,6 +86,9 @@ func New(store tokenstore.Store, o Options) (*Gate, error) {
 	g := &Gate{store: store, table: table, opts: o, sole: store.Raised() == nil,
 		stop: make(chan struct{}), idle: make(chan struct{}, 1)}
 	g.keeps, _ = store.(tokenstore.Keeper)
+	if g.count, _ = store.(tokenstore.Counter); g.count == nil && o.MaxKeys > 0 {
+		return nil, errors.New("gate: there is a limit of keys, and the store does not count them")
+	}
 	g.Change(o)
 	g.life, g.endLife = context.WithCancel(context.Background())
 	if store.Recovered() {
@@ -92,13 +102,14 @@ func New(store tokenstore.Store, o Options) (*Gate, error) {
 	return g, nil
 }
 
-// Change takes over what may change while the gate is in use: MaxWaiting and
-// MaxWaitingPerKey, and Unordered, which stays on once it was. Before it is turned
+// Change takes over what may change while the gate is in use: MaxWaiting,
+// MaxWaitingPerKey and MaxKeys, and Unordered, which stays on once it was. Before it is turned
 // on the store must remember it (what is recorded as clear from then on is not
 // believed after a crash), and only behind Change may such writes come.
 func (g *Gate) Change(o Options) {
 	g.maxWaiting.Store(int64(o.MaxWaiting))
 	g.maxWaitingPerKey.Store(int64(o.MaxWaitingPerKey))
+	g.maxKeys.Store(o.MaxKeys)
 	if o.Unordered {
 		g.unordered.Store(true)
 	}

@@ -62,6 +62,8 @@ type queue struct {
 	failure error         // the raise that the ticket waited for failed
 	waited  Waited
 
+	newKeys int64 // reserved in Gate.newKeys; the owner's
+
 	late bool // the store refused its raise: the higher token was there before; the owner's
 
 	// Guarded like Ticket.phase.

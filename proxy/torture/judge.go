@@ -34,6 +34,7 @@ func Judges() []Judge {
 		{"what was not forwarded never arrived", notForwarded},
 		{"a stale token is lower than one presented before", ordered(stale)},
 		{"a stale token is refused for ever", ordered(remembered)},
+		{"the answers fit one token register", ordered(registers)},
 		{"a newer write waits until every older one is over", ordered(exclusive)},
 		{"every client gets its answer", answered},
 	}

@@ -29,6 +29,7 @@ const (
 	StaleToken          Name = "stale-token"
 	TokenCollision      Name = "token-collision"
 	Overloaded          Name = "overloaded"
+	TooManyKeys         Name = "too-many-keys"
 	DrainTimeout        Name = "drain-timeout"
 	StoreUnavailable    Name = "store-unavailable"
 	ShuttingDown        Name = "shutting-down"
@@ -72,6 +73,7 @@ var kinds = map[Name]kind{
 	StaleToken:          {http.StatusConflict, false, grpcFailedPrecondition, "The fencing token is stale"},
 	TokenCollision:      {http.StatusConflict, false, grpcFailedPrecondition, "The fencing token belongs to another holder"},
 	Overloaded:          {http.StatusServiceUnavailable, true, grpcUnavailable, "Too many writes are waiting"},
+	TooManyKeys:         {http.StatusServiceUnavailable, true, grpcUnavailable, "The token store has no room for another key"},
 	DrainTimeout:        {http.StatusServiceUnavailable, true, grpcUnavailable, "Older writes are not over yet"},
 	StoreUnavailable:    {http.StatusServiceUnavailable, true, grpcUnavailable, "The token store does not answer"},
 	ShuttingDown:        {http.StatusServiceUnavailable, true, grpcUnavailable, "The proxy is stopping"},

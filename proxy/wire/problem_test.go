@@ -20,7 +20,7 @@ func TestKinds(t *testing.T) {
 		MethodNotAllowed: {405, false, invalid}, UpgradeNotAllowed: {400, false, invalid}, WriteNotCovered: {403, false, denied},
 		TokenRequired: {428, false, precondition}, TokenMalformed: {400, false, invalid}, TokenAmbiguous: {400, false, invalid}, KeyUnresolvable: {400, false, invalid},
 		StaleToken: {409, false, precondition}, TokenCollision: {409, false, precondition},
-		Overloaded: {503, true, unavailable}, DrainTimeout: {503, true, unavailable}, StoreUnavailable: {503, true, unavailable}, ShuttingDown: {503, true, unavailable},
+		Overloaded: {503, true, unavailable}, TooManyKeys: {503, true, unavailable}, DrainTimeout: {503, true, unavailable}, StoreUnavailable: {503, true, unavailable}, ShuttingDown: {503, true, unavailable},
 		BodyTooLarge: {413, false, 8}, TokenImplausible: {403, false, denied},
 		UpstreamUnreachable: {502, true, unavailable}, OutcomeUnknown: {502, false, 2},
 		Unauthorized: {401, false, 16}, LeaseMalformed: {400, false, invalid}, KeyNotCovered: {400, false, invalid},

@@ -170,6 +170,12 @@ func openFile(path string, o Options) (*Store, error) {
 // it, nothing is appended to a log that was replayed, and the file speaks of a
 // log only when that is on the disk.
 func (s *Store) begin(o Options) error {
+	// A kill may have come between the write and the sync of the file's header.
+	// The disk then still has the one before, and the next transaction would
+	// overwrite pages which that needs.
+	if err := s.file.Sync(); err != nil {
+		return fmt.Errorf("what the last life wrote cannot be synced: %w", err)
+	}
 	state, clean, err := readState(s.db)
 	if err != nil {
 		return err

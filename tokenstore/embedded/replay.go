@@ -178,5 +178,10 @@ func (r *replay) repair(dir string, sync func(error) error) error {
 	if sync != nil {
 		err = sync(err)
 	}
-	return errors.Join(err, f.Close())
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	// It may have been killed before it synced the directory, too. The next log
+	// must not be there without this one.
+	return syncPath(dir)
 }

@@ -75,6 +75,7 @@ func (s *Store) reached(step string) {
 var (
 	_ tokenstore.Store      = (*Store)(nil)
 	_ tokenstore.Rememberer = (*Store)(nil)
+	_ tokenstore.Counter    = (*Store)(nil)
 )
 
 func newStore() *Store {
@@ -171,7 +172,7 @@ func (s *Store) Unordered() bool { return s.unordered }
 // clean stop: how long writes of before a crash may still be applied.
 func (s *Store) Settle() time.Duration { return s.settle }
 
-// Keys returns how many keys have a record, without counting them.
+// Keys implements tokenstore.Counter.
 func (s *Store) Keys() int64 { return s.keys.Load() }
 
 // Failed is closed when a write has failed in a way that leaves the state of

@@ -28,6 +28,7 @@ type Store struct {
 var (
 	_ tokenstore.Store      = (*Store)(nil)
 	_ tokenstore.Rememberer = (*Store)(nil)
+	_ tokenstore.Counter    = (*Store)(nil)
 )
 
 // New returns an empty store.
@@ -90,7 +91,7 @@ func (s *Store) Clear(key tokenstore.Key, token tokenstore.Token) {
 	}
 }
 
-// Keys returns how many keys have a record.
+// Keys implements tokenstore.Counter.
 func (s *Store) Keys() int64 {
 	s.mu.RLock()
 	defer s.mu.RUnlock()

@@ -57,6 +57,14 @@ func NewShared(inner tokenstore.Store) *Faulty {
 	return f
 }
 
+// Keys is that of the inner store, and 0 where that does not count.
+func (f *Faulty) Keys() int64 {
+	if c, ok := f.inner.(tokenstore.Counter); ok {
+		return c.Keys()
+	}
+	return 0
+}
+
 // Fail makes every later Load and Acquire fail, with nothing recorded, by an
 // error that wraps ErrUnavailable and err. Fail(nil) ends it.
 func (f *Faulty) Fail(err error) { f.set(func() { f.failWith = err }) }

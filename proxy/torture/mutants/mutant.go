@@ -28,7 +28,8 @@ type edit struct {
 
 // all returns every mutant, in the order of the tables.
 func all() []mutant {
-	return slices.Concat(decisions(), waiting(), tickets(), operator(), unordered(), embeddedStore(), memoryStore(), sharedStore(), sharedUnordered(), hop(), handler(), reload(), leases())
+	return slices.Concat(decisions(), waiting(), tickets(), operator(), unordered(), embeddedStore(), powerCuts(), memoryStore(), sharedStore(), sharedUnordered(),
+		hop(), outcomes(), handler(), reload(), leases(), limits(), tokens(), paths())
 }
 
 // one is a mutant of a single edit.

@@ -1,0 +1,41 @@
+package main
+
+const (
+	logFile      = "tokenstore/embedded/log.go"
+	replayFile   = "tokenstore/embedded/replay.go"
+	powerCutTest = "TestPowerCut"
+)
+
+// powerCuts are the mutants of the store on disk that only a power cut shows:
+// what is written is not brought to the disk.
+func powerCuts() []mutant {
+	return []mutant{
+		one("cut-raise", "6: a raise is told that is not synced",
+			logFile, "\terr := fdatasync(l.file)\n", "\tvar err error\n",
+			embeddedPkg, powerCutTest),
+		one("cut-log-entry", "6: a log is begun whose name is not synced",
+			logFile, "\tif err := syncPath(dir); err != nil {\n", "\tif err := error(nil); err != nil {\n",
+			embeddedPkg, powerCutTest),
+		one("cut-log-header", "6: a log is begun whose header is not synced",
+			logFile, "\tif err := file.Sync(); err != nil {\n", "\tif err := error(nil); err != nil {\n",
+			embeddedPkg, powerCutTest),
+		one("cut-file", "2, 6: the file is never synced",
+			"tokenstore/embedded/open.go", "\to.NoStatistics = true\n", "\to.NoStatistics = true\n\to.NoSync = true\n",
+			embeddedPkg, powerCutTest),
+		one("cut-header", "6: a header that a kill left in the page cache is not synced before the next transaction",
+			"tokenstore/embedded/open.go", "\tif err := s.file.Sync(); err != nil {\n", "\tif err := error(nil); err != nil {\n",
+			embeddedPkg, powerCutTest),
+		one("cut-replayed", "6: what a kill left in the page cache is not synced",
+			replayFile, "\terr = f.Sync()\n", "\terr = nil\n",
+			embeddedPkg, powerCutTest),
+		one("cut-replayed-entry", "6: a log that a kill left without its name synced is followed by the next one",
+			replayFile, "\treturn syncPath(dir)\n", "\treturn nil\n",
+			embeddedPkg, powerCutTest),
+		one("cut-torn", "6: a torn frame stays where the next log is begun",
+			replayFile, "\t\tif err := f.Truncate(r.torn); err != nil {\n", "\t\tif err := error(nil); err != nil {\n",
+			embeddedPkg, powerCutTest),
+		one("cut-marker", "12: the marker is written in a transaction before the last",
+			"tokenstore/embedded/store.go", "\tlast := s.log.generation\n", "\tlast := s.log.generation\n\tif err := s.change(endLife); err != nil {\n\t\treturn err\n\t}\n",
+			embeddedPkg, powerCutTest),
+	}
+}
