@@ -1,6 +1,8 @@
 // Command mutants shows that the tests hold the protocol: it takes out each
-// rule marked S in the protocol's one-proxy part, one at a time, in a
-// temporary copy of the module, and runs the one test that must fail then.
+// rule marked S in the protocol, one at a time, and each check of the token
+// parser, of the path's canonical form, of the outcome table, and of what is
+// synced before a power cut. It works in a temporary copy of the module, and
+// runs the one test that must fail then.
 //
 //	go run ./proxy/torture/mutants            all of them
 //	go run ./proxy/torture/mutants -only A2   one of them
