@@ -79,7 +79,7 @@ func (l *lockLife) wrong(exit torture.Event) string {
 	case exit.Status == 75:
 		return when(l.started || !l.held, "another's lease must have been in its way, and its command must not have run")
 	case exit.Status == 76:
-		return when(!l.started, "what its command never had cannot be lost")
+		return when(!l.granted, "what it never had cannot be lost")
 	case exit.Status == 128+9:
 		return when(!l.commandKilled, "nobody has killed its command")
 	case exit.Status == 128+15:

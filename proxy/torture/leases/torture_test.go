@@ -38,6 +38,7 @@ type storm struct {
 	keys    int
 	lim     limits
 
+	end    chan struct{} // closed when it is over
 	over   atomic.Bool
 	mu     sync.Mutex // guards errs
 	errs   []error
@@ -53,10 +54,10 @@ func TestTortureLeases(t *testing.T) {
 		t.Run(k.name, func(t *testing.T) {
 			length := 10 * time.Second
 			if k.servers > 1 { // what a dead server had waits for its session's end
-				length = 14 * time.Second
+				length = 12 * time.Second
 			}
 			length = setting(t, "FENCEPROXY_TORTURE_TIME", time.ParseDuration, length)
-			s := &storm{site: newSite(t, k.start, k.servers), dir: t.TempDir(), seed: uint64(seed), workers: 32, keys: 4,
+			s := &storm{site: newSite(t, k.start, k.servers), dir: t.TempDir(), seed: uint64(seed), end: make(chan struct{}), workers: 32, keys: 4,
 				lim: limits{ttl: time.Second, several: k.servers > 1}}
 			s.run(length)
 			s.judge(length)
@@ -79,6 +80,12 @@ func (s *storm) fail(err error) {
 
 func (s *storm) run(length time.Duration) {
 	var workers, disturbers sync.WaitGroup
+	first, begun := s.paused()
+	workers.Go(func() {
+		s.fail(first.run())
+		first.begun()
+	})
+	<-begun
 	for i := range s.workers {
 		workers.Go(func() {
 			rng := rand.New(rand.NewPCG(s.seed, uint64(i)))
@@ -97,6 +104,7 @@ func (s *storm) run(length time.Duration) {
 		time.Sleep(50 * time.Millisecond)
 	}
 	s.over.Store(true)
+	close(s.end)
 	disturbers.Wait()
 	workers.Wait()
 	if err := errors.Join(s.errs...); err != nil {
@@ -143,15 +151,20 @@ func (s *storm) judge(length time.Duration) {
 // disturb ends a server, or makes it stand still, again and again.
 func (s *storm) disturb(rng *rand.Rand, m *server) {
 	sleep := func(low, high time.Duration) { time.Sleep(low + time.Duration(rng.Int64N(int64(high-low)))) }
-	often := time.Duration(len(s.servers)) * time.Second
+	often := time.Duration(max(2, len(s.servers))) * time.Second
 	for n := 0; ; n++ {
-		sleep(often/2, 5*often/2)
+		sleep(often*3/4, often*7/4)
 		if s.over.Load() {
 			return
 		}
 		var err error
-		switch (n + int(s.seed)) % 3 {
+		switch n % 3 {
 		case 0:
+			s.faults[0].Add(1)
+			m.Kill()
+			sleep(0, 500*time.Millisecond)
+			err = m.Start()
+		case 1:
 			s.faults[1].Add(1)
 			m.Terminate()
 			var code int
@@ -159,11 +172,6 @@ func (s *storm) disturb(rng *rand.Rand, m *server) {
 				err = fmt.Errorf("a server that was told to end did so with %d", code)
 			}
 			s.fail(err)
-			err = m.Start()
-		case 1:
-			s.faults[0].Add(1)
-			m.Kill()
-			sleep(0, 500*time.Millisecond)
 			err = m.Start()
 		case 2:
 			s.faults[2].Add(1)

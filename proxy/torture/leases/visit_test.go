@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -26,9 +27,11 @@ type visit struct {
 	fence       bool
 	orders      orders
 	harm        harm
-	after       time.Duration // the harm comes so long after the command's start
-	early       bool          // or after the lock's own start
-	pause       time.Duration // how long what is stopped stands still
+	after       time.Duration   // the harm comes so long after the command's start
+	early       bool            // or after the lock's own start
+	pause       time.Duration   // how long what is stopped stands still
+	begun       func()          // called when its command runs, where it is set
+	end         <-chan struct{} // then it is told to end
 }
 
 // harm is what is done to a lock and its command.
@@ -38,7 +41,7 @@ func (s *storm) draw(rng *rand.Rand, worker, life int) *visit {
 	between := func(low, high time.Duration) time.Duration { return low + time.Duration(rng.Int64N(int64(high-low))) }
 	v := &visit{storm: s, holder: fmt.Sprintf("w%02d-%d", worker, life), key: fmt.Sprintf("k%d", rng.IntN(s.keys)), ttl: s.lim.ttl,
 		wait: []time.Duration{0, s.lim.ttl, 2 * s.lim.ttl, 5 * s.lim.ttl}[rng.IntN(4)], fence: rng.IntN(8) > 0,
-		after: between(0, 200*time.Millisecond), early: rng.IntN(5) == 0, pause: between(s.lim.ttl/2, 5*s.lim.ttl/2)}
+		after: between(0, 200*time.Millisecond), early: rng.IntN(5) == 0, pause: between(s.lim.ttl*3/4, 3*s.lim.ttl), end: s.end}
 	v.orders = orders{Proxies: s.proxies(), Key: v.key, First: uint32(worker)<<20 | uint32(life)<<6, Writes: 1 + rng.IntN(8), Pause: between(time.Millisecond, 100*time.Millisecond),
 		Seed: rng.Uint64(), Code: codes[min(1, rng.IntN(6)/5)]}
 	n := rng.IntN(13)
@@ -48,9 +51,18 @@ func (s *storm) draw(rng *rand.Rand, worker, life int) *visit {
 		nothing, nothing, nothing, nothing,
 	}[n]
 	if n < 4 { // it is to write on when its lease is over
-		v.orders.Writes += 30
+		v.orders.Writes, v.orders.Pause = v.orders.Writes+20, 250*time.Millisecond
 	}
 	return v
+}
+
+// paused is the story of the article: its lock stands still until its lease is
+// another's, and its command writes on. begun is closed once it has the lease.
+func (s *storm) paused() (v *visit, begun chan struct{}) {
+	begun = make(chan struct{})
+	return &visit{storm: s, holder: "paused", key: "k0", ttl: s.lim.ttl, wait: 10 * time.Second, fence: true, harm: (*visit).stopLock, pause: 3 * s.lim.ttl,
+		orders: orders{Proxies: s.proxies(), Key: "k0", First: 1 << 29, Writes: 24, Pause: 250 * time.Millisecond, Seed: s.seed},
+		begun:  sync.OnceFunc(func() { close(begun) })}, begun
 }
 
 // run starts it, does it harm, and waits for its end.
@@ -93,6 +105,11 @@ func (v *visit) run() error {
 	go func() {
 		defer close(harmed)
 		v.doHarm(cmd.Process, began, over)
+		select {
+		case <-v.end:
+			v.terminate(cmd.Process, nil)
+		case <-over:
+		}
 	}()
 	// The command has the pipe, too, so this ends with the last of both.
 	_ = r.SetReadDeadline(time.Now().Add(v.wait + time.Minute))
@@ -133,6 +150,9 @@ func (v *visit) listen(r *os.File, began chan<- *os.Process) error {
 			if err != nil {
 				return err
 			}
+			if v.begun != nil {
+				v.begun()
+			}
 			began <- p // a handle: its number may be another's later
 			e.Result = started
 		case l.Event != nil:
@@ -155,6 +175,8 @@ func (v *visit) doHarm(lock *os.Process, began <-chan *os.Process, over <-chan s
 		select {
 		case command = <-began:
 		case <-over:
+			return
+		case <-v.end:
 			return
 		}
 	}
