@@ -53,6 +53,9 @@ func (s *storm) draw(rng *rand.Rand, worker, life int) *visit {
 	if n < 4 { // it is to write on when its lease is over
 		v.orders.Writes, v.orders.Pause = v.orders.Writes+20, 250*time.Millisecond
 	}
+	if !v.fence && v.pause%2 == 0 {
+		v.orders.Writes = 0 // then only the store knows of its token
+	}
 	return v
 }
 
