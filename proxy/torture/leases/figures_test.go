@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -182,9 +181,10 @@ const (
 // BenchmarkHeldLeases is what 10,000 held leases cost a server while each is
 // renewed every 10 s: by how much its memory grows beyond that of the same
 // server which renews one lease as often, and the share of one core that all of
-// it takes. What a connection costs is not a lease's: so the holders share 32 of
-// them; or each has its own, as fenceproxy lock has; or each renewal comes on a
-// new one.
+// it takes, beside that of a bare net/http server that is asked the same (on a
+// busy machine only the two together mean something). What a connection costs is
+// not a lease's: so the holders share 32 of them; or each has its own, as
+// fenceproxy lock has; or each renewal comes on a new one.
 func BenchmarkHeldLeases(b *testing.B) {
 	for _, how := range []struct {
 		name    string
@@ -193,24 +193,35 @@ func BenchmarkHeldLeases(b *testing.B) {
 	}{{name: "32 connections", holders: 32}, {name: "10000 connections", holders: many}, {name: "a connection each time", holders: 32, dials: true}} {
 		b.Run(how.name, func(b *testing.B) {
 			s := newSite(b, nil, 1)
-			m := s.servers[0]
-			holders := make([]holder, how.holders)
-			for i := range holders {
-				holders[i] = s.holder(m)
-				holders[i].web.Transport.(*http.Transport).DisableKeepAlives = how.dials
+			m, bare := s.servers[0], startBare(b)
+			to := func(url string) []holder {
+				all := make([]holder, how.holders)
+				for i := range all {
+					all[i] = s.holder(m)
+					all[i].url = url
+					all[i].web.Transport.(*http.Transport).DisableKeepAlives = how.dials
+				}
+				return all
 			}
-			one := hold(b, holders, "one", 1)
-			renewAll(b, holders, one, every) // the garbage that any server has
-			before, idle := m.memory(b), m.cpu(b)
+			holders, strangers := to(m.direct), to(bare.url)
+			one := hold(b, holders[:1], "one", 1)
+			renewAll(b, holders[:1], one, every) // the garbage that any server has
+			before := memory(b, m.PID())
 			all := hold(b, holders, "account", many)
-			for b.Loop() {
-				renewAll(b, holders, all, every)
-				idle = m.cpu(b)
-				renewAll(b, holders, all, 2*every)
+			renewAll(b, holders, all, every)
+			renewAll(b, strangers, all, every)
+			var busy, floor time.Duration
+			n := 0
+			for ; b.Loop(); n++ {
+				for range 2 {
+					busy += cpuOf(b, m.PID(), func() { renewAll(b, holders, all, every) })
+					floor += cpuOf(b, bare.pid, func() { renewAll(b, strangers, all, every) })
+				}
 			}
-			b.ReportMetric(float64(m.memory(b)-before)/1e6, "grown-MB")
 			b.ReportMetric(float64(before)/1e6, "before-MB")
-			b.ReportMetric((m.cpu(b)-idle).Seconds()/(2*every).Seconds()*100, "core-%")
+			b.ReportMetric(float64(memory(b, m.PID())-before)/1e6, "grown-MB")
+			b.ReportMetric(busy.Seconds()/(time.Duration(2*n)*every).Seconds()*100, "core-%")
+			b.ReportMetric(floor.Seconds()/(time.Duration(2*n)*every).Seconds()*100, "bare-core-%")
 			b.ReportMetric(0, "ns/op")
 		})
 	}
@@ -256,42 +267,4 @@ func share(b *testing.B, holders []holder, n int, do func(i int, c holder) error
 	if b.Failed() {
 		b.FailNow()
 	}
-}
-
-// memory is what the server has in memory that is its own, in bytes.
-func (m *server) memory(b *testing.B) int64 {
-	for line := range strings.Lines(m.proc(b, "status")) {
-		if rest, ok := strings.CutPrefix(line, "RssAnon:"); ok {
-			kb, err := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(rest), "kB")), 10, 64)
-			if err != nil {
-				b.Fatal(err)
-			}
-			return kb << 10
-		}
-	}
-	b.Fatal("no RssAnon")
-	return 0
-}
-
-// cpu is the time that it has used of all cores.
-func (m *server) cpu(b *testing.B) time.Duration {
-	text := m.proc(b, "stat")
-	fields := strings.Fields(text[strings.LastIndexByte(text, ')')+1:]) // from the state on, field 3
-	var ticks int64
-	for _, f := range fields[11:13] { // utime, stime: 14 and 15
-		n, err := strconv.ParseInt(f, 10, 64)
-		if err != nil {
-			b.Fatal(err)
-		}
-		ticks += n
-	}
-	return time.Duration(ticks) * time.Second / 100
-}
-
-func (m *server) proc(b *testing.B, file string) string {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", m.PID(), file))
-	if err != nil {
-		b.Fatalf("only Linux tells what a process uses: %v", err)
-	}
-	return string(text)
 }

@@ -12,8 +12,12 @@ import (
 // built is the proxy's binary, made once, when the first test asks for it.
 var built func() (string, error)
 
-// TestMain is the command under a lease, too: see command_test.go.
+// TestMain is the command under a lease, too, and the bare server: see
+// command_test.go and process_test.go.
 func TestMain(m *testing.M) {
+	if os.Getenv(bareVariable) != "" {
+		os.Exit(serveBare())
+	}
 	if orders := os.Getenv(ordersVariable); orders != "" {
 		os.Exit(obey(orders))
 	}
