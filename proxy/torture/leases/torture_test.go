@@ -52,9 +52,9 @@ func TestTortureLeases(t *testing.T) {
 	seed := setting(t, "FENCEPROXY_TORTURE_SEED", strconv.Atoi, 1)
 	for _, k := range kinds {
 		t.Run(k.name, func(t *testing.T) {
-			length := 10 * time.Second
+			length := 8 * time.Second
 			if k.servers > 1 { // what a dead server had waits for its session's end
-				length = 12 * time.Second
+				length = 11 * time.Second
 			}
 			length = setting(t, "FENCEPROXY_TORTURE_TIME", time.ParseDuration, length)
 			s := &storm{site: newSite(t, k.start, k.servers), dir: t.TempDir(), seed: uint64(seed), end: make(chan struct{}), workers: 32, keys: 4,
@@ -151,7 +151,7 @@ func (s *storm) judge(length time.Duration) {
 // disturb ends a server, or makes it stand still, again and again.
 func (s *storm) disturb(rng *rand.Rand, m *server) {
 	sleep := func(low, high time.Duration) { time.Sleep(low + time.Duration(rng.Int64N(int64(high-low)))) }
-	often := time.Duration(max(2, len(s.servers))) * time.Second
+	often := time.Duration(1+len(s.servers)) * time.Second
 	for n := 0; ; n++ {
 		sleep(often*3/4, often*7/4)
 		if s.over.Load() {
