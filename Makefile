@@ -14,10 +14,12 @@ TESTFLAGS   ?= -race -p 1 -count=1 -timeout 10m
 WRITES ?=
 KILLS  ?= 200
 FAULTS ?= 150
+# So long are the leases of each store tortured.
+TIME   ?= 10m
 SEED   ?=
 ONLY   ?=
 
-.PHONY: test deps check unit scripts fuzz mutants torture torture-shared bench build
+.PHONY: test deps check unit scripts fuzz mutants torture torture-shared torture-leases bench build
 
 ## test: all of it: deps, check, and every test under the race detector
 test: deps check
@@ -39,7 +41,7 @@ check:
 
 ## unit: the tests without the race detector, the binary and the torture
 unit:
-	.ci/gotest -timeout 5m $$($(GO) list ./... | grep -v -e /cmd/ -e /torture$$ -e /torture/shared$$)
+	.ci/gotest -timeout 5m $$($(GO) list ./... | grep -v -e /cmd/ -e /torture$$ -e /torture/shared$$ -e /torture/leases$$)
 
 ## scripts: the tests over the real binary (scripts, nginx, the house)
 scripts: deps
@@ -63,6 +65,12 @@ torture:
 torture-shared:
 	FENCEPROXY_TORTURE_WRITES=$(or $(WRITES),200000) FENCEPROXY_TORTURE_FAULTS=$(FAULTS) $(if $(SEED),FENCEPROXY_TORTURE_SEED=$(SEED)) \
 		.ci/gotest -timeout 12h -v -run '^TestTortureShared$$/$(ONLY)' ./proxy/torture/shared
+
+## torture-leases: fenceproxy lock over every store, with SIGSTOP and SIGKILL
+##   for all of them (TIME= for each store, SEED=, ONLY=embedded, etcd or postgres)
+torture-leases:
+	FENCEPROXY_TORTURE_TIME=$(TIME) $(if $(SEED),FENCEPROXY_TORTURE_SEED=$(SEED)) \
+		.ci/gotest -timeout 12h -v -run '^TestTortureLeases$$/$(ONLY)' ./proxy/torture/leases
 
 ## bench: the Go benchmarks
 bench:

@@ -39,9 +39,28 @@ const (
 	// Fault: something is about to be done to a proxy, its store or the ways
 	// between them; Event.Name says what.
 	Fault
+	// Ask: a request for a lease passes on its way to the server. This and the
+	// next four are seen between the holders and the lease servers; Event.Name is
+	// the holder.
+	Ask
+	// Grant: a lease passes on its way to its holder, who may believe in it until
+	// Event.Until. Bare ones did not wait for older writes.
+	Grant
+	// Renewed: the same of a renewal.
+	Renewed
+	// Release: the holder gives its lease up, and the server is about to hear it.
+	Release
+	// Refused: any other answer of a lease server; Event.Result is the problem.
+	Refused
+	// Command: the command under a lease tells of itself; Event.Result says what.
+	Command
+	// Exit: a fenceproxy lock is over; Event.Status is its exit code, or
+	// Event.Result the signal.
+	Exit
 )
 
-var kinds = [...]string{"send", "answer", "gone", "arrive", "apply", "respond", "drop", "lost", "start", "kill", "fault"}
+var kinds = [...]string{"send", "answer", "gone", "arrive", "apply", "respond", "drop", "lost", "start", "kill", "fault",
+	"ask", "grant", "renewed", "release", "refused", "command", "exit"}
 
 // String is the kind's name in a saved history.
 func (k Kind) String() string {
@@ -68,7 +87,8 @@ func (k *Kind) UnmarshalText(b []byte) error {
 // retry is another write, so an ID that is applied twice was sent twice by
 // someone behind the client.
 type Event struct {
-	At        time.Duration `json:"at"` // since the history began
+	At        time.Duration `json:"at"`              // since the history began
+	Until     time.Duration `json:"until,omitempty"` // the same, for a lease
 	Token     uint64        `json:"token,omitempty"`
 	Highest   uint64        `json:"highest,omitempty"` // named in a problem, 0 if none
 	Key       string        `json:"key,omitempty"`

@@ -22,6 +22,7 @@ type Settings struct {
 	Cert      string        // file of a certificate and its key, for TLS; "" for clear text
 	Tokens    string        // token; "" is required
 	Observe   bool          // mode: observe
+	Leases    string        // address of the lease listener; "" for none
 	Store     Shared        // of several proxies; the zero Shared is an embedded store
 }
 
@@ -54,6 +55,9 @@ func (s Settings) yaml(listen, admin, store string) string {
 		line("  unsettled_statuses: [%s]", strings.Trim(strings.Join(strings.Fields(fmt.Sprint(s.Unsettled)), ", "), "[]"))
 	}
 	line("admin:\n  address: %s", admin)
+	if s.Leases != "" {
+		line("leases:\n  address: %s", s.Leases)
+	}
 	if s.Store.Engine == "" {
 		line("store:\n  embedded: {path: %q}", store)
 	} else {

@@ -8,6 +8,9 @@ const (
 	leaseStore  = "proxy/lease/store.go"
 	renewalFile = "proxy/lease/hold.go"
 	leaseQueue  = "proxy/lease/entry.go"
+
+	leaseTorture = "./proxy/torture/leases"
+	tortured     = "TestTortureLeases/embedded"
 )
 
 // leases are the mutants of the issuer.
@@ -46,5 +49,14 @@ func leases() []mutant {
 		one("lease-queue", "a waiter whose turn fails does not hand it on",
 			leaseQueue, "\tif at == 0 {\n\t\te.wake()\n\t}\n", "",
 			leasePkg, "TestAFailureIsHandedOn"),
+		one("lease-short", "a renewed lease runs out when half of its time is over",
+			leaseState, "extend(now time.Duration) { s.from, s.until = now, now+s.lease.TTL }", "extend(now time.Duration) { s.from, s.until = now, now+s.lease.TTL/2 }",
+			leaseTorture, tortured),
+		one("lease-undrained", "a grant is told before its token is raised and older writes are over",
+			secureFile, "return a.owner.Fence(ctx, a.Key, l.Token)", "return nil",
+			leaseTorture, tortured),
+		one("lease-counter", "the counter of tokens is not kept",
+			"tokenstore/embedded/leasetable.go", "counter() uint64 { return t.granted }", "counter() uint64 { return 0 }",
+			leaseTorture, tortured),
 	}
 }

@@ -1,0 +1,65 @@
+package leases
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/fenceproxy/fenceproxy/tokenstore/etcd/etcdtest"
+	"github.com/fenceproxy/fenceproxy/tokenstore/postgres/postgrestest"
+)
+
+// engine is a real store of several servers, of one test's own.
+type engine struct {
+	server interface {
+		Start() error
+		Kill()
+		Log() string
+		Close() error
+	}
+	setting string // what stands below store
+}
+
+// kinds are the stores that keep what they acknowledged, and over each so many
+// servers.
+var kinds = []struct {
+	name    string
+	servers int
+	start   func() (engine, error) // nil for a store of the server's own
+}{
+	{"embedded", 1, nil},
+	{"etcd", 3, func() (engine, error) {
+		s, err := etcdtest.New()
+		if err != nil {
+			return engine{}, err
+		}
+		return engine{s, fmt.Sprintf("etcd: {endpoints: [%q]}", s.Endpoint)}, nil
+	}},
+	{"postgres", 2, func() (engine, error) {
+		s, err := postgrestest.New()
+		if err != nil {
+			return engine{}, err
+		}
+		return engine{s, fmt.Sprintf("postgres: {url: %q}", s.URL(s.Address))}, nil
+	}},
+}
+
+func newEngine(t testing.TB, start func() (engine, error)) engine {
+	t.Helper()
+	if start == nil {
+		return engine{}
+	}
+	e, err := start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			log := e.server.Log()
+			t.Logf("the store's log ends with:\n%s", log[max(0, len(log)-3<<10):])
+		}
+		if err := e.server.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return e
+}

@@ -1,0 +1,5 @@
+//go:build !race
+
+package leases
+
+const slow = 1
