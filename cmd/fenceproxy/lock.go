@@ -121,6 +121,10 @@ func lock(stderr io.Writer, key string, command []string, f lockFlags) error {
 	if err != nil {
 		return err
 	}
+	if err := lease.Err(); err != nil { // this process was stopped for longer than the lease lives
+		release(lease, say)
+		return &exitError{exitLost, err}
+	}
 	c, err := startGuarded(path, command, []string{"FENCING_TOKEN=" + lease.Token(), "FENCING_KEY=" + key})
 	if err != nil {
 		release(lease, say)
