@@ -8,9 +8,6 @@ const (
 	leaseStore  = "proxy/lease/store.go"
 	renewalFile = "proxy/lease/hold.go"
 	leaseQueue  = "proxy/lease/entry.go"
-
-	leaseTorture = "./proxy/torture/leases"
-	tortured     = "TestTortureLeases/embedded"
 )
 
 // leases are the mutants of the issuer.
@@ -51,12 +48,12 @@ func leases() []mutant {
 			leasePkg, "TestAFailureIsHandedOn"),
 		one("lease-short", "a renewed lease runs out when half of its time is over",
 			leaseState, "extend(now time.Duration) { s.from, s.until = now, now+s.lease.TTL }", "extend(now time.Duration) { s.from, s.until = now, now+s.lease.TTL/2 }",
-			leaseTorture, tortured),
+			leasePkg, "TestIssuerIsTheModel"),
 		one("lease-undrained", "a grant is told before its token is raised and older writes are over",
 			secureFile, "return a.owner.Fence(ctx, a.Key, l.Token)", "return nil",
-			leaseTorture, tortured),
+			leasePkg, "TestTheDrainIsNotInTheTime"),
 		one("lease-counter", "the counter of tokens is not kept",
-			"tokenstore/embedded/leasetable.go", "counter() uint64 { return t.granted }", "counter() uint64 { return 0 }",
-			leaseTorture, tortured),
+			"tokenstore/embedded/batch.go", "granted: leases.counter()}", "granted: 0}",
+			"./tokenstore/embedded", "TestLeasesCrashAtEachStep"),
 	}
 }
