@@ -37,7 +37,7 @@ func embeddedStore() []mutant {
 			"m, b.now); err != nil {\n\t\t\treturn err\n\t\t}\n\t\tif changed[i] {\n\t\t\tb.set(s, next[i])\n\t\t}\n\t}\n",
 			embeddedPkg, "TestStore/one stale mark of several refuses all"),
 		one("A2-load", "6: a record is told before it is synced",
-			rotateFile, "\ts.log.buf = b\n", "\ts.log.buf = b\n\ts.recent.put(changed)\n",
+			rotateFile, "\ts.log.buf = b\n", "\ts.log.buf = b\n\ts.recent.put(next.changed)\n",
 			embeddedPkg, "TestNothingToldBeforeSync"),
 		one("A-commit", "6: a raise is told before it is synced",
 			commitFile, "\tanswer(requests, s.apply(requests, cleared))\n", "\tanswer(requests, nil)\n\t_ = s.apply(requests, cleared)\n",
