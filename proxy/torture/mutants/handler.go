@@ -9,7 +9,7 @@ func handler() []mutant {
 	return []mutant{
 		one("I", "11: the client's leaving ends an admitted write",
 			"proxy/forward.go", "\t\tctx = x.h.sessions.until(x.ticket.Lost())\n", "",
-			proxyPkg, "TestStoryI"),
+			proxyPkg, "TestHTTP2StoryI"),
 		one("L1", "7: an overtaken upload is not cut",
 			"proxy/forward.go", "\t\t\tr.Cut = x.ticket.Overtaken()\n", "\t\t\tr.Cut = nil\n",
 			proxyPkg, "TestStoryL1"),
