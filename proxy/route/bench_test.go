@@ -49,7 +49,7 @@ func BenchmarkMatchAndKey(b *testing.B) {
 	}
 }
 
-// The allocations of targets.md and issue 3, held by a test.
+// The allocations of the README, held by a test.
 func TestAllocations(t *testing.T) {
 	if raceEnabled {
 		return // the race detector makes pools forget on purpose
