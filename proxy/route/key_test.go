@@ -18,7 +18,7 @@ func TestKeyParts(t *testing.T) {
 	}{
 		{"path", "/a/*", "p:{path}", "/a/b%20c/d", nil, "p:/a/b%20c/d", ""},
 		{"rest", "/a/*", "p:{*}", "/a/b%20c/d/", nil, "p:b%20c/d/", ""},
-		{"rest is empty", "/a/*", "p:{*}", "/a/", nil, "key-unresolvable", "empty"},
+		{"rest is empty", "/*", "p:{*}", "/", nil, "key-unresolvable", "empty"},
 		{"parameter is empty", "/a/{x}.{y}", "{x}:{y}", "/a/.y", nil, "key-unresolvable", "empty"},
 		{"the separator in a value", "/a/{x}/{y}", "{x}:{y}", "/a/b:c/d", nil, "b%3Ac:d", ""},
 		{"constant", "/a", "a", "/a", nil, "a", ""},

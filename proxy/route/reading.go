@@ -93,8 +93,12 @@ func (t *Table) read(rd *reading, q *question, tg target, s spelling, v *verdict
 		v.refusal = refuse(PathNotCanonical, v.cover.index, "the target has %s; send it in its canonical spelling", problem)
 	case problem != "" && foldCover != nil:
 		v.refusal = refuse(PathNotCanonical, foldCover.index, "the target has %s and could be taken for %s; send it in its canonical spelling", problem, fpath)
-	case there == nil || v.cover == nil && foldCover == nil:
-		// The folded form selects nothing that is fenced.
+	case v.cover == nil && foldCover == nil:
+		// Nothing that is fenced is meant, whoever reads it.
+	case there == nil:
+		// An upstream that folds less would read other spellings as this target,
+		// and they fold to nothing that is fenced: they would pass.
+		v.refusal = refuse(PathAlias, v.cover.index, "some upstreams take the target for %s, which is on no rule's path; add that to the rule's paths, or say with path_policy how the upstream reads the target", fpath)
 	case v.cover == nil || foldCover == nil || v.cover.compiled != foldCover.compiled:
 		v.refusal = refuse(PathAlias, there.rules[0].index, "some upstreams take the target for %s, where another rule applies; send that spelling, or the one that the rule's path has", fpath)
 	case !sameKeys(v.cover, &v.values, v.path, foldCover, fv, fpath):

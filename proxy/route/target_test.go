@@ -27,6 +27,9 @@ func TestTargets(t *testing.T) {
 		{"capital hex", "/accounts/%C3%A9", "account:%C3%A9", "account:%C3%A9", ""},
 		{"a lone percent", "/accounts/100%25", "account:100%25", "account:100%25", ""},
 		{"an escaped hash", "/accounts/c%23", "account:c%23", "account:c%23", ""},
+		// Folded they are /accounts, like /ACCOUNTS/%3B, which is on no rule's path.
+		{"nothing but a parameter", "/accounts/%3B", alias, alias, "/accounts"},
+		{"nothing but an overlong NUL", "/accounts/%C0%80", alias, alias, "/accounts"},
 		{"not UTF-8", "/accounts/%ff", "account:%FF", "account:%FF", ""},
 
 		{"escaped letter in the value", "/accounts/%61", notCanonical, notCanonical, "%61 is a"},
@@ -176,5 +179,19 @@ func TestFoldIsLinear(t *testing.T) {
 	raw := "/" + strings.Repeat("%25", 1) + strings.Repeat("25", 1<<19)
 	if got := fold(raw+"41", PathPolicy{}); got != "/a" {
 		t.Fatalf("fold of nested escapes is %.20q", got)
+	}
+}
+
+// What a rule covers and what it folds to is on no rule's path has spellings
+// that no rule covers: it is refused, they pass.
+func TestFoldsToNothing(t *testing.T) {
+	table := mustNew(t, Rule{Name: "files", Paths: []string{"/files/*"}, Keys: keyed("files")}, Rule{Name: "pairs", Paths: []string{"/p/{x}-{y}"}, Keys: keyed("{x}:{y}")})
+	for target, want := range map[string]string{
+		"/files/a": "files", "/files/": "path-alias", "/FILES/": "-", "/files": "-",
+		"/p/1-2": "1:2", "/p/1%3B-2": "path-alias", "/P/1%3B-2": "-",
+	} {
+		if got, detail := result(t, table, byHand("PUT", target)); got != want {
+			t.Errorf("%s is %s (%s), want %s", target, got, detail, want)
+		}
 	}
 }
