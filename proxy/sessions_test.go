@@ -2,6 +2,8 @@ package proxy
 
 import (
 	"context"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -47,5 +49,56 @@ func TestSessionOverBeforeSend(t *testing.T) {
 		if p.Name() != want || p.Forwarded != wire.ForwardedNo {
 			t.Errorf("%s: %s, forwarded %s, want %s", reason, p.Name(), p.Forwarded, want)
 		}
+	}
+}
+
+// What watches the end of a session is called once, in whatever order it was
+// listed and taken out, and what was taken out is not.
+func TestSessionContextAfterFunc(t *testing.T) {
+	var s sessions
+	lost := make(chan struct{})
+	ctx := s.until(lost).(*sessionContext)
+	var called, stopped [100]atomic.Bool
+	var all sync.WaitGroup
+	for i := range called {
+		all.Add(1)
+		stop := ctx.AfterFunc(func() {
+			if called[i].Swap(true) {
+				t.Errorf("%d is called twice", i)
+			}
+			all.Done()
+		})
+		if i%3 == 0 {
+			defer func() {
+				if stop() {
+					t.Errorf("%d was stopped after the end", i)
+				}
+			}()
+			continue
+		}
+		go func() {
+			if stop() {
+				stopped[i].Store(true)
+				if stop() {
+					t.Errorf("%d is stopped twice", i)
+				}
+				all.Done()
+			}
+		}()
+	}
+	close(lost)
+	all.Wait() // whoever lost the race was called
+	for i := range called {
+		if called[i].Load() == stopped[i].Load() {
+			t.Errorf("%d: called %v, stopped %v", i, called[i].Load(), stopped[i].Load())
+		}
+	}
+	late := make(chan struct{})
+	if stop := ctx.AfterFunc(func() { close(late) }); stop() {
+		t.Error("added after the end, and stopped")
+	}
+	<-late
+	if stop := context.AfterFunc(ctx, func() {}); stop() {
+		t.Error("package context does not know of the end")
 	}
 }

@@ -31,7 +31,7 @@ func (c *h2conn) exchange(ctx context.Context, r *Request, need h2need) (a *Answ
 		}
 	}()
 	if ctx.Done() != nil {
-		s.unwatch = context.AfterFunc(ctx, func() {
+		s.unwatch = watch(ctx, func() {
 			c.mu.Lock()
 			defer c.mu.Unlock()
 			s.lose(ReasonCanceled, context.Cause(ctx))

@@ -69,7 +69,7 @@ func (u *Upstream) attempt(ctx context.Context, r *Request, nc net.Conn, first [
 		return nil, u.notSent(r, reason, err)
 	}
 	if ctx.Done() != nil {
-		x.unwatch = context.AfterFunc(ctx, func() { x.lose(ReasonCanceled, context.Cause(ctx)) })
+		x.unwatch = watch(ctx, func() { x.lose(ReasonCanceled, context.Cause(ctx)) })
 	}
 	if !x.start(first, whole) {
 		return nil, x.unused()
