@@ -63,7 +63,7 @@ func (s *service) listenAdmin(o operator) (net.Listener, error) {
 // openAudit opens the file of audit lines, before a change could be made.
 func openAudit(path string) (*admin.Audit, error) {
 	if path == "" {
-		return admin.NewAudit(standardError), nil
+		return admin.NewAudit(sureLines{standardError}), nil
 	}
 	return admin.OpenAudit(path)
 }
