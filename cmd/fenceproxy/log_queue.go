@@ -12,9 +12,9 @@ import (
 const (
 	// queueSize is how many bytes of lines wait for a reader that is slow.
 	queueSize = 1 << 20
-	// logPatience is how long a line of the log is waited for, so that the last
-	// ones before a crash are not in memory alone; auditPatience the same of one
-	// without which nothing may be done.
+	// logPatience is how long a line of the log is waited for where none is before
+	// it, so that the last one before a crash is not in memory alone; auditPatience
+	// the same of one without which nothing may be done.
 	logPatience   = 50 * time.Millisecond
 	auditPatience = time.Second
 )
@@ -45,12 +45,12 @@ type queuedLine struct {
 	count  int           // a notice of so many
 	sure   bool          // it is waited for, and no line of the log
 	err    error         // of its writing
-	closed chan struct{} // when it was written, or could not be
+	closed chan struct{} // when it was written, or could not be; nil where nobody waits
 }
 
 // Write takes a line of the log, which it does not keep. It never fails.
 func (q *logQueue) Write(line []byte) (int, error) {
-	if e := q.add(line, false); e != nil {
+	if e := q.add(line, false); e != nil && e.closed != nil {
 		q.await(e, logPatience)
 	}
 	return len(line), nil
@@ -85,7 +85,10 @@ func (q *logQueue) add(line []byte, sure bool) *queuedLine {
 		return nil
 	}
 	q.tell()
-	e := &queuedLine{line: bytes.Clone(line), sure: sure, closed: make(chan struct{})}
+	e := &queuedLine{line: bytes.Clone(line), sure: sure}
+	if sure || !q.writing && q.stuck.IsZero() {
+		e.closed = make(chan struct{})
+	}
 	q.push(e)
 	if !q.writing {
 		q.writing = true
@@ -97,7 +100,7 @@ func (q *logQueue) add(line []byte, sure bool) *queuedLine {
 // tell, push and drop are called with the lock held.
 func (q *logQueue) tell() {
 	if q.missed > 0 {
-		q.push(&queuedLine{line: q.notice(q.missed), count: q.missed, closed: make(chan struct{})})
+		q.push(&queuedLine{line: q.notice(q.missed), count: q.missed})
 		q.missed = 0
 	}
 }
@@ -126,8 +129,12 @@ func (q *logQueue) drain() {
 		}
 		e := q.lines[0]
 		q.mu.Unlock()
-		_, e.err = q.out.Write(e.line)
-		close(e.closed)
+		if len(e.line) > 0 {
+			_, e.err = q.out.Write(e.line)
+		}
+		if e.closed != nil {
+			close(e.closed)
+		}
 		q.mu.Lock()
 		q.lines, q.size, q.stuck = q.lines[1:], q.size-len(e.line), time.Time{}
 		if written = e.err == nil; !written && e.count > 0 {
@@ -138,16 +145,8 @@ func (q *logQueue) drain() {
 	}
 }
 
-// await waits for a line, and reports whether it had its turn. Where one was
-// waited for in vain nobody waits any more, but for a while for what must be
-// written.
+// await waits for a line, and reports whether it had its turn.
 func (q *logQueue) await(e *queuedLine, patience time.Duration) bool {
-	q.mu.Lock()
-	stuck := !q.stuck.IsZero() && !e.sure
-	q.mu.Unlock()
-	if stuck {
-		return false
-	}
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
 	select {
@@ -188,21 +187,10 @@ func (q *logQueue) tellBy(notice func(dropped int) []byte) {
 
 // Sync waits for what is there, at the end of the process: not for ever.
 func (q *logQueue) Sync() error {
-	q.mu.Lock()
-	var last *queuedLine
-	if n := len(q.lines); n > 0 {
-		last = q.lines[n-1]
-	}
-	q.mu.Unlock()
-	if last == nil {
-		return nil
-	}
-	select {
-	case <-last.closed:
-		return nil
-	case <-time.After(auditPatience):
+	if e := q.add(nil, true); e == nil || !q.await(e, auditPatience) {
 		return errNotRead
 	}
+	return nil
 }
 
 // lost is how many lines were dropped since the start.
