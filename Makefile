@@ -67,7 +67,8 @@ torture-shared:
 		.ci/gotest -timeout 12h -v -run '^TestTortureShared$$/$(ONLY)' ./proxy/torture/shared
 
 ## torture-leases: fenceproxy lock over every store, with SIGSTOP and SIGKILL
-##   for all of them (TIME= for each store, SEED=, ONLY=embedded, etcd or postgres)
+##   for all of them (TIME= for each store, SEED=, ONLY=embedded, etcd, postgres or
+##   redis)
 torture-leases:
 	FENCEPROXY_TORTURE_TIME=$(TIME) $(if $(SEED),FENCEPROXY_TORTURE_SEED=$(SEED)) \
 		.ci/gotest -timeout 12h -v -run '^TestTortureLeases$$/$(ONLY)' ./proxy/torture/leases

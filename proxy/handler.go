@@ -127,13 +127,14 @@ func (x *exchange) admit(match *route.Match) error {
 	if err := x.readAhead(); err != nil {
 		return err
 	}
-	if err := x.awaitOlder(); err != nil {
+	patience, err := x.awaitOlder()
+	if err != nil {
 		return err
 	}
 	x.trace.enters()
 	err = x.h.Gate.Enter(ctx, gate.Request{
 		Claims:       claims,
-		DrainTimeout: x.rule.DrainTimeout,
+		DrainTimeout: patience,
 		Settle:       x.rule.Settle,
 		Since:        x.start,
 		Watch:        x.watchClient,

@@ -12,6 +12,7 @@ import (
 	"github.com/fenceproxy/fenceproxy/proxy/gate"
 	"github.com/fenceproxy/fenceproxy/proxy/route"
 	"github.com/fenceproxy/fenceproxy/proxy/upstream"
+	"github.com/fenceproxy/fenceproxy/tokenstore"
 )
 
 // Rulebook is what a reload replaces as a whole: the rules, and how requests
@@ -123,14 +124,7 @@ func (h *Handler) Switch(r Rulebook) {
 // wait for them is not clean: the next start would let a write pass that has to
 // wait for them here. They should have been made to end before.
 func (h *Handler) AwaitOlder(ctx context.Context) error {
-	former := h.books.former.Load()
-	if former == nil {
-		return nil
-	}
-	for _, b := range *former {
-		if b.number >= h.books.current.Load().last {
-			continue
-		}
+	for _, b := range h.older(func(*book) bool { return true }) {
 		select {
 		case <-b.over:
 		case <-ctx.Done():
@@ -142,8 +136,41 @@ func (h *Handler) AwaitOlder(ctx context.Context) error {
 
 // HasOlder reports whether AwaitOlder would have to wait.
 func (h *Handler) HasOlder() bool {
-	former, last := h.books.former.Load(), h.books.current.Load().last
-	return former != nil && slices.ContainsFunc(*former, func(b *book) bool { return b.number < last && b.writes.Load() > 0 })
+	return len(h.older(func(*book) bool { return true })) > 0
+}
+
+// DrainOlder waits for what a write of the rule would wait for here, for those
+// who raise a token of key without one: a grant, or an operator.
+func (h *Handler) DrainOlder(ctx context.Context, rule string, key tokenstore.Key, patience time.Duration) error {
+	older := h.older(func(b *book) bool { return b.enforces(rule) })
+	_, err := h.drain(ctx, older, patience, nil)
+	if errors.Is(err, errOlderRules) {
+		return &gate.DrainTimeoutError{Key: key}
+	}
+	return err
+}
+
+// older are the books under which writes may still be on their way that the
+// gate cannot know of: all that fence otherwise than the one in force, and of
+// the rest those that are not known to fence as it does.
+func (h *Handler) older(known func(*book) bool) (older []*book) {
+	last := h.books.current.Load().last // before former: who sees a switch finds what was in force
+	former := h.books.former.Load()
+	if former == nil {
+		return nil // there was no reload
+	}
+	for _, b := range *former {
+		if !isClosed(b.over) && (b.number < last || !known(b)) {
+			older = append(older, b)
+		}
+	}
+	return older
+}
+
+// enforces reports whether the book had the rule, enforced. One that observes
+// lets writes pass whose keys nobody knows.
+func (b *book) enforces(rule string) bool {
+	return slices.ContainsFunc(b.Rules, func(r Rule) bool { return r.Name == rule && r.Fenced && !r.Observe })
 }
 
 // change replaces the list of former books.
@@ -163,21 +190,35 @@ var errOlderRules = errors.New("writes that came in under the rules of before a 
 
 // awaitOlder waits until the writes are over that came under rules of before a
 // switch and that the gate cannot know: the request is fenced now, and was not
-// then, or on other keys. What holds it up is cut after half of the time that
-// it may wait.
-func (x *exchange) awaitOlder() error {
+// then, or on other keys. It returns how much of drain_timeout is left for the
+// gate.
+func (x *exchange) awaitOlder() (left time.Duration, err error) {
 	if x.tokenless() {
-		return nil // older than every token: it waits for nothing
+		return x.rule.DrainTimeout, nil // older than every token: it waits for nothing
 	}
-	older := x.older()
+	return x.h.drain(x.r.Context(), x.older(), x.rule.DrainTimeout, x.watchClient)
+}
+
+// drain waits until the writes under older books are over. What a client holds
+// up of them is cut after half of patience.
+func (h *Handler) drain(ctx context.Context, older []*book, patience time.Duration, watch func(context.Context) (_ context.Context, stop func())) (left time.Duration, err error) {
 	if len(older) == 0 {
-		return nil
+		return patience, nil
 	}
-	ctx, stop := x.watchClient(x.r.Context())
-	defer stop()
-	half := time.NewTimer(x.rule.DrainTimeout / 2)
+	done, err := h.Gate.Wait()
+	if err != nil {
+		return 0, err
+	}
+	defer done()
+	if watch != nil {
+		var stop func()
+		ctx, stop = watch(ctx)
+		defer stop()
+	}
+	start := time.Now()
+	half := time.NewTimer(patience / 2)
 	defer half.Stop()
-	end := time.NewTimer(x.rule.DrainTimeout)
+	end := time.NewTimer(patience)
 	defer end.Stop()
 	for len(older) > 0 {
 		select {
@@ -188,14 +229,17 @@ func (x *exchange) awaitOlder() error {
 				b.hurry()
 			}
 		case <-end.C:
-			return errOlderRules
+			return 0, errOlderRules
 		case <-ctx.Done():
-			return gate.ErrLeft
-		case <-x.h.Gate.Stopped():
-			return gate.ErrStopping
+			return 0, gate.ErrLeft
+		case <-h.Gate.Stopped():
+			return 0, gate.ErrStopping
 		}
 	}
-	return nil
+	if left = patience - time.Since(start); left <= 0 {
+		return 0, errOlderRules
+	}
+	return left, nil
 }
 
 // older are the books under which writes may still be on their way that the

@@ -63,7 +63,7 @@ func (s *service) listenAdmin(o operator) (net.Listener, error) {
 // openAudit opens the file of audit lines, before a change could be made.
 func openAudit(path string) (*admin.Audit, error) {
 	if path == "" {
-		return admin.NewAudit(standardError), nil
+		return admin.NewAudit(sureLines{standardError}), nil
 	}
 	return admin.OpenAudit(path)
 }
@@ -96,7 +96,7 @@ func (s *service) adminHandler(p planned, gatherer prometheus.Gatherer) http.Han
 		rules[i] = admin.Rule{Name: r.Name, Fenced: r.Fenced, Format: r.Format, Epoch: r.Epoch, DrainTimeout: r.DrainTimeout, MaxToken: r.MaxToken, HasMaxToken: r.HasMaxToken}
 	}
 	return admin.NewHandler(admin.Options{
-		Gate: s.gate, Store: s.store.Store, Metrics: gatherer, Ready: s.ready, Notice: s.reload.notice,
+		Gate: s.gate, DrainOlder: s.handler.DrainOlder, Store: s.store.Store, Metrics: gatherer, Ready: s.ready, Notice: s.reload.notice,
 		Rules: rules, Owners: p.table.Owners, Lease: s.leases.look(), Audit: s.audit, Log: s.log, Token: p.operator.token, Hosts: adminHosts(s.cfg.Admin),
 		Header: func() dump.Header {
 			return dump.Header{Settle: s.store.settle, Rules: p.fingerprints, Epochs: p.epochs}

@@ -105,6 +105,7 @@ func TestMetrics(t *testing.T) {
 		"fenceproxy_store_up":                 {""},
 		"fenceproxy_config_reload_success":    {""},
 		"fenceproxy_token_collisions_total":   {""},
+		"fenceproxy_log_lines_dropped_total":  {""},
 		"go_goroutines":                       {""},
 	} {
 		have := slices.Clone(got[name])

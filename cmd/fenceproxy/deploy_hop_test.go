@@ -30,15 +30,17 @@ type frontHop struct {
 	// is put there for each proxy.
 	listen, server string
 	check, run     func(file string) []string
+	// edit is what its file says in words, done to it; nil for nothing.
+	edit func(text string) string
 }
 
 var frontHops = []frontHop{
 	{"nginx", "nginx.conf", "nginx", "listen 80;", "    server 127.0.0.1:8080 max_fails=0;\n",
 		func(file string) []string { return []string{"-t", "-c", file} },
-		func(file string) []string { return []string{"-c", file} }},
+		func(file string) []string { return []string{"-c", file} }, nil},
 	{"haproxy", "haproxy.cfg", "haproxy", "bind :80", "    server proxy1 127.0.0.1:8080 check port 9901 inter 2s fall 2 rise 1 pool-purge-delay 60s\n",
 		func(file string) []string { return []string{"-c", "-f", file} },
-		func(file string) []string { return []string{"-db", "-f", file} }},
+		func(file string) []string { return []string{"-db", "-f", file} }, nil},
 }
 
 // start has the program check its file, then runs it in front of some
@@ -60,6 +62,9 @@ func (h frontHop) start(t *testing.T, admin string, behind ...string) (addr stri
 	}
 	listen := strings.NewReplacer("80;", addr+";", ":80", addr).Replace(h.listen)
 	text = strings.Replace(strings.Replace(text, h.server, servers, 1), h.listen, listen, 1)
+	if h.edit != nil {
+		text = h.edit(text)
+	}
 	dir := t.TempDir()
 	file := filepath.Join(dir, h.file)
 	if h.name == "nginx" { // the file is one of conf.d

@@ -56,6 +56,7 @@ var mayImport = []struct {
 	{"tokenstore/postgres", []string{"tokenstore", "tokenstore/dump", "tokenstore/session"}, "the shared stores also → session (and the form in which records are moved)"},
 	{"tokenstore/postgres/postgrestest", nil, "it starts an engine, and knows no store"},
 	{"tokenstore/redis", []string{"tokenstore", "tokenstore/dump", "tokenstore/session"}, "the shared stores also → session (and the form in which records are moved)"},
+	{"tokenstore/redis/redistest", nil, "it starts an engine, and knows no store"},
 }
 
 // testsMayImport is what _test.go files may import beside that.
@@ -71,12 +72,12 @@ var testsMayImport = []struct {
 	{"proxy/route/differential", []string{"proxy/route"}, "real servers judge the routes"},
 	{"proxy/torture", []string{"proxy/torture", "proxy/gate", "proxy/upstream"}, "a judge may be tried on the parts"},
 	{"proxy/torture/suites", []string{"proxy/torture"}, "the binary is built and started by its helpers"},
-	{"proxy/torture/shared", []string{"proxy/torture", "tokenstore/etcd/etcdtest", "tokenstore/postgres/postgrestest"}, "the binary and real engines are started by their helpers"},
-	{"proxy/torture/leases", []string{"proxy/torture", "proxy/wire", "tokenstore/etcd/etcdtest", "tokenstore/postgres/postgrestest"}, "the binary and real engines are started by their helpers, and what passes is read"},
+	{"proxy/torture/shared", []string{"proxy/torture", "tokenstore/etcd/etcdtest", "tokenstore/postgres/postgrestest", "tokenstore/redis/redistest"}, "the binary and real engines are started by their helpers"},
+	{"proxy/torture/leases", []string{"proxy/torture", "proxy/wire", "tokenstore/etcd/etcdtest", "tokenstore/postgres/postgrestest", "tokenstore/redis/redistest"}, "the binary and real engines are started by their helpers, and what passes is read"},
 	{"proxy/client", []string{"proxy/client/clienttest"}, "a server in memory answers the client"},
 	{"cmd/fenceproxy", []string{"proxy/client/clienttest"}, "it answers fenceproxy lock, and can take a lease away"},
 	{"cmd/...", []string{"proxy/torture"}, "the binary is built and started by its helpers"},
-	{"cmd/fenceproxy", []string{"tokenstore/etcd/etcdtest", "tokenstore/postgres/postgrestest"}, "a store is moved to real engines"},
+	{"cmd/fenceproxy", []string{"tokenstore/etcd/etcdtest", "tokenstore/postgres/postgrestest", "tokenstore/redis/redistest"}, "a store is moved to real engines"},
 }
 
 // listed is what go list tells of a package.

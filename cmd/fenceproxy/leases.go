@@ -60,7 +60,7 @@ func (s *service) newLeases(p planned, reg prometheus.Registerer) (*leases, erro
 	ctx, cancel := context.WithTimeout(context.Background(), openTimeout)
 	defer cancel()
 	l := &leases{}
-	l.use(s, p)
+	l.use(s, p)() // the handler has them
 	var err error
 	l.issuer, err = lease.New(ctx, lease.Options{
 		Store: store, Clock: session.Boottime, Owners: func(key tokenstore.Key) []lease.Owner { return (*l.owners.Load())(key) },
@@ -75,19 +75,23 @@ func (s *service) newLeases(p planned, reg prometheus.Registerer) (*leases, erro
 }
 
 // use grants by the rules of p from here on. A lease that is held stays held.
-func (l *leases) use(s *service, p planned) {
+// One that is granted is not told before inForce is called: only once the handler
+// has the rules, too, it is known which writes they do not fence.
+func (l *leases) use(s *service, p planned) (inForce func()) {
 	if l == nil {
-		return
+		return func() {}
 	}
-	find := s.owners(p)
+	forced := make(chan struct{})
+	find := s.owners(p, forced)
 	l.owners.Store(&find)
+	return func() { close(forced) }
 }
 
-func (s *service) owners(p planned) owners {
+func (s *service) owners(p planned, forced <-chan struct{}) owners {
 	all := make([]lease.Owner, len(p.rules))
 	for i := range p.rules {
 		r := &p.rules[i]
-		all[i] = lease.Owner{Rule: r.Name, Format: r.Format, Epoch: r.Epoch, MaxToken: r.MaxToken, Fence: s.fence(r)}
+		all[i] = lease.Owner{Rule: r.Name, Format: r.Format, Epoch: r.Epoch, MaxToken: r.MaxToken, Fence: s.fence(r, forced)}
 	}
 	return func(key tokenstore.Key) (some []lease.Owner) {
 		for _, i := range p.table.Owners(key) {
@@ -97,13 +101,20 @@ func (s *service) owners(p planned) owners {
 	}
 }
 
-// fence raises a token and drains, and holds nothing behind it.
-func (s *service) fence(r *proxy.Rule) func(context.Context, tokenstore.Key, tokenstore.Token) error {
+// fence raises a token and drains, and holds nothing behind it. Writes that came
+// in before a reload has fenced them are older, too.
+func (s *service) fence(r *proxy.Rule, forced <-chan struct{}) func(context.Context, tokenstore.Key, tokenstore.Token) error {
 	return func(ctx context.Context, key tokenstore.Key, token tokenstore.Token) error {
-		return s.gate.Enter(ctx, gate.Request{
+		<-forced
+		start := time.Now()
+		err := s.gate.Enter(ctx, gate.Request{
 			Claims:       []gate.Claim{{Key: key, Token: token, Suspect: r.Suspect}},
-			DrainTimeout: r.DrainTimeout, Settle: r.Settle, Since: time.Now(), Read: true,
+			DrainTimeout: r.DrainTimeout, Settle: r.Settle, Since: start, Read: true,
 		}, new(gate.Ticket))
+		if err != nil {
+			return err
+		}
+		return s.handler.DrainOlder(ctx, r.Name, key, r.DrainTimeout-time.Since(start))
 	}
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"os"
 	"time"
 
@@ -14,7 +15,7 @@ import (
 
 // standardError is where the log goes, and the audit where it has no file: by
 // one writer, so that neither goes on in a line of the other's that was cut.
-var standardError = admin.NewLines(os.Stderr)
+var standardError = &logQueue{out: admin.NewLines(os.Stderr), notice: func(int) []byte { return nil }}
 
 // newLog writes to standard error: for people on a terminal, as JSON
 // elsewhere. The same line more than 100 times a second is thinned out to
@@ -31,11 +32,23 @@ func newLog(c config.Log) (*zap.Logger, zap.AtomicLevel) {
 	} else {
 		encoder = zapcore.NewJSONEncoder(enc)
 	}
+	standardError.tellBy(func(dropped int) []byte { return noticeOf(encoder, dropped) })
 	core := zapcore.NewCore(encoder, zapcore.AddSync(standardError), level)
 	if !c.Access {
 		core = zapcore.NewSamplerWithOptions(core, time.Second, 100, 100)
 	}
 	return zap.New(core), level
+}
+
+// noticeOf is the line that tells of lines that were dropped.
+func noticeOf(encoder zapcore.Encoder, dropped int) []byte {
+	line, err := encoder.EncodeEntry(zapcore.Entry{Level: zapcore.WarnLevel, Time: time.Now(),
+		Message: "lines of the log were dropped, since nobody reads them, or not fast enough; the proxy does not wait for that"}, []zap.Field{zap.Int("dropped", dropped)})
+	if err != nil {
+		return nil
+	}
+	defer line.Free()
+	return bytes.Clone(line.Bytes())
 }
 
 func logLevel(c config.Log) zapcore.Level {

@@ -45,7 +45,8 @@ func execute(ctx context.Context, args []string) int {
 	exit := &exitError{exitUsage, err} // cobra's own errors are all about usage
 	errors.As(err, &exit)
 	if exit.err != nil {
-		fmt.Fprintf(os.Stderr, "fenceproxy: %v\n", err)
+		fmt.Fprintf(standardError, "fenceproxy: %v\n", err)
+		_ = standardError.Sync()
 	}
 	return exit.code
 }

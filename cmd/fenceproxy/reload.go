@@ -164,8 +164,9 @@ func (r *reloader) put(cfg *config.Config, p planned) (changed []string, err err
 	book.FencesOtherwise = fences
 	// Leases first: one that is granted is of the epoch that its holder's writes
 	// have now, or of a higher one.
-	r.s.leases.use(r.s, p)
+	inForce := r.s.leases.use(r.s, p)
 	r.s.handler.Switch(book)
+	inForce()
 	r.s.operate(p, r.figures)
 	r.cfg, r.planned = cfg, p
 	return changed, nil

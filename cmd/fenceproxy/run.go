@@ -231,6 +231,8 @@ func (s *service) register(reg *prometheus.Registry) {
 			func() float64 { return float64(s.store.keys()) }))
 	}
 	reg.MustRegister(
+		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "fenceproxy_log_lines_dropped_total", Help: "Lines of the log that were dropped, since nobody read them."},
+			func() float64 { return float64(standardError.lost()) }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "fenceproxy_store_up", Help: "1 when the store answers, else 0."},
 			func() float64 {
 				ctx, cancel := context.WithTimeout(context.Background(), time.Second)

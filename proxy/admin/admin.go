@@ -23,7 +23,12 @@ import (
 
 // Options of the admin API.
 type Options struct {
-	Gate    *gate.Gate
+	Gate *gate.Gate
+	// DrainOlder waits, beside the gate, for older writes on the key that it does
+	// not know of, for patience at the most: then it is a *gate.DrainTimeoutError.
+	// nil where there are none.
+	DrainOlder func(ctx context.Context, rule string, key tokenstore.Key, patience time.Duration) error
+
 	Store   tokenstore.Store
 	Metrics prometheus.Gatherer
 	// Ready returns why no write can be admitted, or nil.

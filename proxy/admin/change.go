@@ -182,8 +182,12 @@ func (a *api) raise(w http.ResponseWriter, r *http.Request, escaped string) {
 	if !c.accept(refusal) || !c.begin() {
 		return
 	}
+	start := time.Now()
 	err := a.Gate.Enter(r.Context(), gate.Request{Claims: []gate.Claim{{Key: c.key, Token: token, Holder: body.Holder}},
-		DrainTimeout: c.own.DrainTimeout, Since: time.Now(), Read: true}, new(gate.Ticket))
+		DrainTimeout: c.own.DrainTimeout, Since: start, Read: true}, new(gate.Ticket))
+	if err == nil && a.DrainOlder != nil {
+		err = a.DrainOlder(r.Context(), c.own.Name, c.key, c.own.DrainTimeout-time.Since(start))
+	}
 	if err != nil {
 		c.end(err, nil)
 		return

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/fenceproxy/fenceproxy/tokenstore"
@@ -35,6 +36,18 @@ func (t *Ticket) mayWait() error {
 	}
 	t.enqueue()
 	return nil
+}
+
+// Wait counts one more among those that wait until done is called: for writes
+// that the gate does not know of. Where as many wait as may, it is ErrOverloaded.
+func (g *Gate) Wait() (done func(), err error) {
+	n, limit := g.waiting.Add(1), g.maxWaiting.Load()
+	done = sync.OnceFunc(func() { g.waiting.Add(-1) })
+	if limit > 0 && n > limit {
+		done()
+		return nil, ErrOverloaded
+	}
+	return done, nil
 }
 
 // enqueue puts the ticket among the waiters of its keys. The locks are held.
