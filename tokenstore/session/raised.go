@@ -55,7 +55,11 @@ func (k sink) Gone(e Entry) { k.s.goneElsewhere(&e) }
 func (k sink) Changed(key tokenstore.Key) {
 	sh := k.s.table.of(key)
 	sh.mu.Lock()
-	known := sh.slots[key] != nil
+	sl := sh.slots[key]
+	known := sl != nil
+	if known {
+		sl.noteEarly()
+	}
 	sh.mu.Unlock()
 	if known || k.s.life.Load().doubted(key) {
 		k.s.look.add(key)
@@ -70,6 +74,7 @@ func (s *Store) goneElsewhere(e *Entry) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	if sl := sh.slots[e.Key]; sl != nil && sl.find(e.id()) == nil {
+		sl.noteEarly()
 		s.gone(sl, e.id())
 	}
 }
