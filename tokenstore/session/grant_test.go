@@ -38,6 +38,47 @@ func TestNotifiedOfKeysAlone(t *testing.T) {
 	})
 }
 
+// late is a backend whose Watch begins late.
+type late struct {
+	*sessiontest.Port
+	begin <-chan struct{}
+}
+
+func (l late) Watch(ctx context.Context, sink session.Sink) error {
+	select {
+	case <-l.begin:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	session.TellListening(sink)
+	return l.Port.Watch(ctx, sink)
+}
+
+// What happened before anything was heard is looked for, without a poll.
+func TestNothingHeardBefore(t *testing.T) {
+	inTime(t, func(r *rig) {
+		begin := make(chan struct{})
+		slow := func(o *session.Options) { o.PollEvery = time.Hour }
+		a := r.proxy("RA")
+		b := r.proxyOver("RB", func(p *sessiontest.Port) session.Backend { return late{p, begin} }, slow)
+		w1 := a.ask("w1", 1).mustBeAdmitted(0)
+		w1.send()
+		w2 := b.ask("w2", 2).mustWait()
+		w1.mustLand()
+		w2.mustWait()
+		close(begin)
+		w2.mustBeAdmitted(0)
+		select {
+		case key := <-b.store.LeaseChanges():
+			if key != "" {
+				t.Errorf("the lease of %q has changed, want any", key)
+			}
+		default:
+			t.Error("who waits for a lease is not told")
+		}
+	})
+}
+
 // That an older entry is gone can be told before the answer that names it is
 // here. Nobody tells it again, and no poll is waited for.
 func TestGoneBeforeTheAnswer(t *testing.T) {

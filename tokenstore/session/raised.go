@@ -66,6 +66,16 @@ func (k sink) Changed(key tokenstore.Key) {
 	}
 }
 
+var _ ListenSink = sink{}
+
+// Listening makes everybody look who waits, rather than wait for a poll.
+func (k sink) Listening() {
+	for h := range k.s.waits.all() {
+		k.s.look.add(h.entry.Key)
+	}
+	k.Leased("")
+}
+
 // goneElsewhere takes over that an entry is not in the store any more. It does
 // not end the wait for one of this proxy's own: that is over when its writes
 // are, whoever removes it.
