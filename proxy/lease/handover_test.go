@@ -100,9 +100,14 @@ func TestAnOfferThatIsNotTaken(t *testing.T) {
 					}
 					refuse(r)
 					at := clock()
-					if err := r.issuer.Release(r.Context(), key, h.ID); err != nil {
-						t.Fatal(err)
+					released := make(chan error, 1)
+					go func() { released <- r.issuer.Release(r.Context(), key, h.ID) }()
+					synctest.Wait()
+					if len(released) == 0 {
+						t.Error("the release waits for nobody")
+						r.issuer.hasTried(r.issuer.find(key))
 					}
+					r.want(<-released, nil)
 					if r.stored().ID == h.ID {
 						t.Error("what was released still stands in the store")
 					}
