@@ -1,6 +1,10 @@
 package lease
 
-import "context"
+import (
+	"context"
+
+	"github.com/fenceproxy/fenceproxy/tokenstore"
+)
 
 // handOver leaves a lease that its holder gives back to whoever waits first
 // here: his own takes its place in the store in one step, which is one write
@@ -25,12 +29,18 @@ func (i *Issuer) handOver(ctx context.Context, e *entry, tell func()) (gone bool
 	// Whoever was woken has tried, or has left and nobody is behind him: what he
 	// does is bounded, and is not cut off by a client that leaves.
 	_ = e.take(context.WithoutCancel(ctx))
-	if err := i.freshen(ctx, e, false); err != nil {
-		return false, err
+	if i.replaced(e, was) {
+		return true, nil
 	}
+	err = i.freshen(ctx, e, false)
+	return err == nil && i.replaced(e, was), err
+}
+
+// replaced reports whether another lease, or none, is known to stand there.
+func (i *Issuer) replaced(e *entry, was tokenstore.Lease) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	return e.lease.ID != was.ID, nil
+	return e.lease.ID != was.ID
 }
 
 // hasTried lets the holder go on who has offered a lease. The lock is held.

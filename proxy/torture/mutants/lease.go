@@ -48,7 +48,7 @@ func leases() []mutant {
 			leaseQueue, "\tif at == 0 {\n\t\te.wake()\n\t}\n", "",
 			leasePkg, "TestAFailureIsHandedOn"),
 		one("lease-offer", "a release is answered while nobody has taken the lease and it still stands in the store",
-			offerFile, "return e.lease.ID != was.ID, nil", "return was.ID != \"\", nil",
+			offerFile, "return e.lease.ID != was.ID", "return was.ID != \"\"",
 			leasePkg, "TestAnOfferThatIsNotTaken"),
 		one("lease-offered", "a holder waits for ever for one who was to take his lease and has left",
 			leaseQueue, "\tif len(e.queue) == 0 {\n\t\te.hasTried()\n\t}\n", "",
