@@ -88,7 +88,8 @@ type Leaser interface {
 	Leases(ctx context.Context, each func(Key, Lease) bool) error
 
 	// LeaseChanges tells of keys whose lease another proxy may have changed: a
-	// hint, which may come late, twice or never. It is closed with the store,
+	// hint, which may come late, twice or never. The zero Key says that it may be
+	// any: hints were missed. It is closed with the store,
 	// and nil for a store of one proxy, where nobody else changes anything.
 	LeaseChanges() <-chan Key
 }

@@ -45,9 +45,10 @@ type LeaseOptions struct {
 
 const (
 	// patience is how long servers are tried that do not answer: about a restart.
+	// One that takes a request and answers nothing at all is given up after it.
 	patience = 10 * time.Second
-	// drainPatience is how long a grant may take beside the wait: the drain is
-	// bounded by the server's drain_timeout.
+	// drainPatience is how long a grant may take beside the wait, by a server that
+	// answers other requests: the drain is bounded by its drain_timeout.
 	drainPatience = 5 * time.Minute
 	// retryPause is the time from one attempt to the next.
 	retryPause = 250 * time.Millisecond
@@ -90,7 +91,7 @@ func Acquire(ctx context.Context, key string, o LeaseOptions) (*Lease, error) {
 			return nil, fmt.Errorf("lease of %s: %w", key, context.Cause(ctx))
 		}
 		now := i.clock()
-		if now-asked > time.Second { // it was reached, and waited: this is a new failure
+		if now-asked > time.Second && !errors.Is(err, errSilent) { // it was reached, and waited: this is a new failure
 			failing = now
 		}
 		if !again(err) && !errors.Is(err, ErrLost) || left() == 0 || now-failing >= patience {

@@ -75,8 +75,13 @@ func (i *issuer) round(ctx context.Context, method, key string, what func() wire
 	for n := range i.servers {
 		at := (first + n) % len(i.servers)
 		call, cancel := context.WithTimeoutCause(ctx, limit(), errors.New("no answer in time"))
+		attended, done := call, func() {}
+		if method == http.MethodPost {
+			attended, done = i.attend(call, i.servers[at])
+		}
 		sent = i.clock() // before it is sent: the server counts from later
-		l, err = i.call(call, i.servers[at], method, key, what())
+		l, err = i.call(attended, i.servers[at], method, key, what())
+		done()
 		cancel()
 		if err == nil || !again(err) {
 			i.last.Store(int32(at))

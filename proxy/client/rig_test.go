@@ -19,7 +19,7 @@ type line struct {
 	cut   atomic.Bool                     // nothing arrives
 	mute  atomic.Bool                     // nothing arrives, and nobody says so
 	lossy atomic.Bool                     // the request arrives, and its answer is lost
-	slow  atomic.Int64                    // how long an answer takes
+	slow  atomic.Int64                    // how long an answer takes that changes something
 	seen  func(*http.Request) (stop bool) // nil, or called with each request
 }
 
@@ -42,7 +42,9 @@ func (l *line) RoundTrip(r *http.Request) (*http.Response, error) {
 	go func() {
 		w := httptest.NewRecorder()
 		l.ServeHTTP(w, r)
-		pause(r.Context(), time.Duration(l.slow.Load()))
+		if r.Method != http.MethodGet {
+			pause(r.Context(), time.Duration(l.slow.Load()))
+		}
 		done <- w.Result()
 	}()
 	select {

@@ -1,7 +1,6 @@
 package guard
 
 import (
-	"bytes"
 	"encoding"
 	"encoding/json"
 	"errors"
@@ -11,8 +10,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"time"
-	"unicode/utf8"
 )
 
 const maxBody = 64 << 10
@@ -42,10 +41,11 @@ type member struct {
 	to   reflect.Value
 }
 
-func membersOf(v any, names []string) (members []member) {
+func membersOf(v any, names []string) []member {
 	s := reflect.ValueOf(v).Elem()
-	for i := range s.NumField() {
-		name, _, _ := strings.Cut(s.Type().Field(i).Tag.Get("json"), ",")
+	all := namesOf(s.Type())
+	members := make([]member, 0, len(all))
+	for i, name := range all {
 		if len(names) == 0 || slices.Contains(names, name) {
 			members = append(members, member{name, s.Field(i)})
 		}
@@ -53,43 +53,38 @@ func membersOf(v any, names []string) (members []member) {
 	return members
 }
 
+var knownNames sync.Map // of a reflect.Type, the names of its fields in JSON
+
+// namesOf looks at a type once: a few in a program, and many bodies of each.
+func namesOf(t reflect.Type) []string {
+	if names, ok := knownNames.Load(t); ok {
+		return names.([]string)
+	}
+	var names []string
+	for i := range t.NumField() {
+		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+		names = append(names, name)
+	}
+	knownNames.Store(t, names)
+	return names
+}
+
 func decode(text []byte, members []member) error {
-	if !utf8.Valid(text) {
-		return errors.New("the body is not UTF-8") // encoding/json would mend it
-	}
-	d := json.NewDecoder(bytes.NewReader(text))
-	if first, err := d.Token(); err != nil || first != json.Delim('{') {
-		return errors.New("the body must be one JSON object")
-	}
-	seen := map[string]bool{}
-	for d.More() {
-		t, err := d.Token()
-		name, _ := t.(string)
-		var value json.RawMessage
-		if err == nil {
-			err = d.Decode(&value)
-		}
+	seen := make([]bool, len(members))
+	return eachMember(text, func(name string, value []byte) error {
 		at := slices.IndexFunc(members, func(m member) bool { return m.name == name })
 		switch {
-		case err != nil:
-			return fmt.Errorf("the body is not JSON: %w", err)
 		case at < 0:
 			return fmt.Errorf("%q is no member of this request; these are: %s", name, list(members))
-		case seen[name]:
+		case seen[at]:
 			return fmt.Errorf("%q stands twice", name)
 		}
-		seen[name] = true
+		seen[at] = true
 		if err := members[at].read(value); err != nil {
 			return fmt.Errorf("%q: %w", name, err)
 		}
-	}
-	if _, err := d.Token(); err != nil {
-		return fmt.Errorf("the body is not JSON: %w", err)
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("something stands behind the JSON object")
-	}
-	return nil
+		return nil
+	})
 }
 
 func list(members []member) string {
@@ -101,7 +96,7 @@ func list(members []member) string {
 }
 
 // read takes the member's value. A type of its own says what it wants.
-func (m member) read(value json.RawMessage) error {
+func (m member) read(value []byte) error {
 	if string(value) == "null" {
 		return errors.New("must have a value, or be left out")
 	}

@@ -86,6 +86,7 @@ func (i *Issuer) queueFor(ctx context.Context, a *asking) error {
 	for {
 		if i.first(a.e, w) {
 			err := i.draw(ctx, a)
+			i.hasTried(a.e)
 			if held := (*HeldError)(nil); !errors.As(err, &held) || a.Wait == 0 || w.extra {
 				return err
 			}

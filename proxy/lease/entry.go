@@ -18,6 +18,10 @@ type entry struct {
 	due   time.Duration // when the agenda looks at it
 	place int           // on the agenda, from 1; 0 where it is not
 
+	// tried is closed when a lease that was offered was tried to be taken, or
+	// nobody waits for it any more; nil where none is offered.
+	tried chan struct{}
+
 	// turn, of capacity 1, is held by whoever calls the store for this key, from
 	// before the decision until its result is noted: else an old result could be
 	// noted over a new one.
@@ -114,6 +118,9 @@ func (i *Issuer) dequeue(e *entry, w *waiter) {
 	i.waiting--
 	if at == 0 {
 		e.wake()
+	}
+	if len(e.queue) == 0 {
+		e.hasTried()
 	}
 }
 

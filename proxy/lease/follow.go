@@ -43,10 +43,14 @@ func (i *Issuer) follow() {
 		case <-list:
 			i.done.Go(i.list) // follow itself is counted: Close waits
 		case key, ok := <-changes:
-			if !ok {
+			switch {
+			case !ok:
 				changes = nil
+			case key == "": // any may have changed
+				i.wakeAll()
+			default:
+				i.hint(key)
 			}
-			i.hint(key)
 		case <-i.end:
 			return
 		}

@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-chi/chi/v5"
-
 	"github.com/fenceproxy/fenceproxy/proxy/guard"
 	"github.com/fenceproxy/fenceproxy/proxy/wire"
 	"github.com/fenceproxy/fenceproxy/tokenstore"
@@ -32,23 +30,7 @@ type HandlerOptions struct {
 
 // NewHandler returns the lease API. It is safe for concurrent use.
 func NewHandler(o HandlerOptions) http.Handler {
-	a := &api{o}
-	r := chi.NewRouter()
-	r.Use(guard.New(guard.Options{Token: o.Token, AnyHost: !o.Loopback, Refuse: refuse, BodyTimeout: o.BodyTimeout}).Wrap)
-	r.Get(wire.LeasesPath+"*", a.show)
-	r.Post(wire.LeasesPath+"*", a.acquire)
-	r.Put(wire.LeasesPath+"*", a.renew)
-	r.Delete(wire.LeasesPath+"*", a.release)
-	r.NotFound(func(w http.ResponseWriter, r *http.Request) {
-		guard.Unread(w, r)
-		refuse(w, http.StatusNotFound, "there is nothing here: leases are at "+wire.LeasesPath+" and a resource key")
-	})
-	r.MethodNotAllowed(func(w http.ResponseWriter, r *http.Request) {
-		guard.Unread(w, r)
-		w.Header().Set("Allow", "GET, POST, PUT, DELETE")
-		refuse(w, http.StatusMethodNotAllowed, "a lease is shown by GET, asked for by POST, renewed by PUT and released by DELETE")
-	})
-	return r
+	return guard.New(guard.Options{Token: o.Token, AnyHost: !o.Loopback, Refuse: refuse, BodyTimeout: o.BodyTimeout}).Wrap(&api{o})
 }
 
 // refuse answers a request that does not come as far as a lease.
@@ -63,6 +45,30 @@ func refuse(w http.ResponseWriter, status int, detail string) {
 }
 
 type api struct{ HandlerOptions }
+
+// ServeHTTP needs no router: what stands behind LeasesPath is a key, whatever it
+// looks like.
+func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !strings.HasPrefix(r.URL.EscapedPath(), wire.LeasesPath) {
+		guard.Unread(w, r)
+		refuse(w, http.StatusNotFound, "there is nothing here: leases are at "+wire.LeasesPath+" and a resource key")
+		return
+	}
+	switch r.Method {
+	case http.MethodGet:
+		a.show(w, r)
+	case http.MethodPost:
+		a.acquire(w, r)
+	case http.MethodPut:
+		a.renew(w, r)
+	case http.MethodDelete:
+		a.release(w, r)
+	default:
+		guard.Unread(w, r)
+		w.Header().Set("Allow", "GET, POST, PUT, DELETE")
+		refuse(w, http.StatusMethodNotAllowed, "a lease is shown by GET, asked for by POST, renewed by PUT and released by DELETE")
+	}
+}
 
 // acquire waits in the request's own goroutine: a client that leaves ends its
 // context, since its body was read to the end.

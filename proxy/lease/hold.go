@@ -73,12 +73,21 @@ func (i *Issuer) Release(ctx context.Context, key tokenstore.Key, id string) err
 		return err
 	}
 	defer i.done.Done()
+	told := false
 	return i.change(ctx, key, id, func(e *entry, was tokenstore.Lease) error {
-		err := i.endLease(ctx, e, was)
-		switch {
-		case err == nil:
-			i.tell(EventReleased, key, was)
-		case !changed(err):
+		tell := func() {
+			if !told {
+				told = true
+				i.tell(EventReleased, key, was)
+			}
+		}
+		gone, err := i.handOver(ctx, e, tell)
+		if err == nil && !gone {
+			if err = i.endLease(ctx, e, was); err == nil {
+				tell()
+			}
+		}
+		if err != nil && !changed(err) {
 			i.mu.Lock()
 			defer i.mu.Unlock()
 			e.giveUp(was, i.o.Clock())

@@ -108,6 +108,7 @@ type rig struct {
 	seats  []seat
 	issuer *Issuer
 	owners []Owner
+	owner  func() []Owner // where it is set, asked instead
 
 	mu     sync.Mutex // guards what follows
 	fenced func(context.Context, tokenstore.Token) error
@@ -163,6 +164,9 @@ func (r *rig) open(o Options) *Issuer {
 	o.Owners = func(k tokenstore.Key) []Owner {
 		if k != key {
 			return nil
+		}
+		if r.owner != nil {
+			return r.owner()
 		}
 		return r.owners
 	}

@@ -44,7 +44,7 @@ func TestAnotherProxysLeaseRunsOut(t *testing.T) {
 
 // A release at another proxy is heard of, or found.
 func TestAReleaseAtAnotherProxy(t *testing.T) {
-	for name, hint := range map[string]bool{"hint": true, "poll": false} {
+	for name, hints := range map[string][]tokenstore.Key{"hint": {"somebody else's", key}, "hints were missed": {""}, "poll": nil} {
 		t.Run(name, func(t *testing.T) {
 			inShared(t, func(r *rig) {
 				other := r.open(Options{})
@@ -57,9 +57,8 @@ func TestAReleaseAtAnotherProxy(t *testing.T) {
 					t.Fatal(err)
 				}
 				within := pollEvery
-				if hint {
-					r.hint("somebody else's")
-					r.hint(key)
+				for _, k := range hints {
+					r.hint(k)
 					within = 0
 				}
 				if next := <-b; next.err != nil || next.at-at > within {

@@ -23,6 +23,9 @@ type state struct {
 	// pinned: it is in the store, but its holder was not told yet: older writes
 	// drain, and the time that is told begins behind that.
 	pinned bool
+	// offered: its holder has given it back, and it counts no more. It stands in
+	// the store until the next one's takes its place, or it is ended.
+	offered bool
 	// unsure: a call ended without a result. What stands in the store may be
 	// something else.
 	unsure bool
@@ -63,6 +66,7 @@ func (s *state) left(now time.Duration) time.Duration {
 func (s *state) saw(l tokenstore.Lease, now time.Duration) {
 	known := s.lease
 	s.lease, s.unsure = l, false
+	s.offered = s.offered && known.Same(l)
 	switch {
 	case known.Same(l), s.sole && l.ID == known.ID:
 	case s.isGone(l):
@@ -84,8 +88,11 @@ func (s *state) granted(l tokenstore.Lease, from, now time.Duration) {
 
 // renewed notes that the store took a renewal that it was asked for at from.
 func (s *state) renewed(l tokenstore.Lease, from, now time.Duration) {
-	s.lease, s.from, s.until, s.unsure = l, from, now+l.TTL, false
+	s.lease, s.from, s.until, s.unsure, s.offered = l, from, now+l.TTL, false, false
 }
+
+// offer says that its holder gives the lease back.
+func (s *state) offer(now time.Duration) { s.until, s.offered = now, true }
 
 // extend lets the lease live its full TTL from now.
 func (s *state) extend(now time.Duration) { s.from, s.until = now, now+s.lease.TTL }
@@ -97,7 +104,7 @@ func (s *state) told(now time.Duration) Held {
 
 // ended notes that nobody holds the lease any more, in the store too.
 func (s *state) ended() {
-	s.lease, s.until, s.pinned, s.unsure = tokenstore.Lease{}, 0, false, false
+	s.lease, s.until, s.pinned, s.unsure, s.offered = tokenstore.Lease{}, 0, false, false, false
 }
 
 // giveUp says that a lease counts no more, whatever the store has of it: a grant
@@ -116,5 +123,5 @@ func (s *state) giveUp(l tokenstore.Lease, now time.Duration) {
 func (s *state) isGone(l tokenstore.Lease) bool { return slices.ContainsFunc(s.gone, l.Same) }
 
 // wasLost reports whether the lease that stands there was its holder's until it
-// ran out, rather than one that nobody believes in.
-func (s *state) wasLost() bool { return s.lease.Held() && !s.isGone(s.lease) }
+// ran out, rather than one that was given back, or that nobody believes in.
+func (s *state) wasLost() bool { return s.lease.Held() && !s.offered && !s.isGone(s.lease) }

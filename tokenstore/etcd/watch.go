@@ -68,6 +68,7 @@ func (b *Backend) Watch(ctx context.Context, sink session.Sink) error {
 		if err := b.makeGood(ctx, sink); err != nil {
 			return err
 		}
+		session.TellListening(sink)
 	}
 }
 

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -78,6 +79,39 @@ func TestDeafWatch(t *testing.T) {
 		t.Error("it lost its session instead")
 	}
 }
+
+// TestWatchBegins: whoever waits is told to look once everything is heard, and
+// no sooner.
+func TestWatchBegins(t *testing.T) {
+	t.Parallel()
+	s := sharedServer(t)
+	b := open(t, place(t, s))
+	defer func() { _ = b.Close() }()
+	ctx, cancel := context.WithCancel(t.Context())
+	begins, ended := make(listening, 1), make(chan error, 1)
+	go func() { ended <- b.Watch(ctx, begins) }()
+	select {
+	case <-begins:
+		var n int
+		err := connect(t, s).QueryRow(t.Context(), "SELECT count(*) FROM pg_stat_activity WHERE query = $1", "LISTEN "+b.channel).Scan(&n)
+		if err != nil || n != 1 {
+			t.Errorf("%d connections listen: %v", n, err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("it does not begin")
+	}
+	cancel()
+	<-ended
+}
+
+// listening hears where a watch begins.
+type listening chan struct{}
+
+func (l listening) Listening() { l <- struct{}{} }
+
+func (listening) Raised(tokenstore.Mark) {}
+func (listening) Gone(session.Entry)     {}
+func (listening) Changed(tokenstore.Key) {}
 
 // TestWatchEnds: a connection that the network has dropped is noticed, or
 // notifications would be missing until the next restart.

@@ -26,6 +26,7 @@ func (b *Backend) Watch(ctx context.Context, sink session.Sink) error {
 	if err := ask(ctx, conn, "LISTEN "+b.channel); err != nil {
 		return err
 	}
+	session.TellListening(sink)
 	for {
 		wait, cancel := context.WithTimeout(ctx, silence)
 		n, err := conn.WaitForNotification(wait)

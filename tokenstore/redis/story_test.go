@@ -1,6 +1,7 @@
 package redis_test
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"sync"
@@ -233,6 +234,39 @@ func TestWatchFindsOut(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestWatchBegins: whoever waits is told to look once everything is heard, and
+// no sooner.
+func TestWatchBegins(t *testing.T) {
+	t.Parallel()
+	server := startServer(t)
+	b := openBackend(t, server.store())
+	ctx, cancel := context.WithCancel(t.Context())
+	begins, ended := make(listening, 1), make(chan error, 1)
+	go func() { ended <- b.Watch(ctx, begins) }()
+	select {
+	case <-begins:
+		if n := len(server.do("PUBSUB", "CHANNELS").([]any)); n != 3 {
+			t.Errorf("it listens to %d channels", n)
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("it does not begin")
+	}
+	cancel()
+	<-ended
+	if err := b.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// listening hears where a watch begins.
+type listening chan struct{}
+
+func (l listening) Listening() { l <- struct{}{} }
+
+func (listening) Raised(tokenstore.Mark) {}
+func (listening) Gone(session.Entry)     {}
+func (listening) Changed(tokenstore.Key) {}
 
 type nobody struct{}
 

@@ -46,6 +46,9 @@ func (b *Backend) Watch(ctx context.Context, sink session.Sink) error {
 			return err
 		}
 		heard.Store(true)
+		if s, ok := got.(*redis.Subscription); ok && s.Kind == "subscribe" && s.Count == 3 { // it is on all channels
+			session.TellListening(sink)
+		}
 		if m, ok := got.(*redis.Message); ok && m.Channel == leased {
 			session.TellLeased(sink, tokenstore.Key(m.Payload))
 		} else if ok {

@@ -33,6 +33,7 @@ type hold struct {
 	uses  int
 
 	acq   *acquisition    // while acquiring
+	early bool            // something went, or changed, on its key while it was acquiring
 	older map[id]struct{} // while waiting: what it waits for
 	// drained is closed when the hold is not waiting any more; nil for one that
 	// never was.
@@ -86,6 +87,9 @@ func (s *Store) settleIn(h *hold, older map[id]struct{}) {
 		h.phase, h.older = waiting, older
 		h.drained, h.began = make(chan struct{}), time.Now()
 		s.waits.add(h)
+		if h.early {
+			s.look.add(h.entry.Key) // what it waits for may be gone: nobody tells that twice
+		}
 	}
 	if h.overtaken() || h.life.over() {
 		s.shut(h)

@@ -68,6 +68,21 @@ type LeaseSink interface {
 	Leased(key tokenstore.Key)
 }
 
+// ListenSink is a Sink that is told where a Watch begins that does not go on
+// where the last one stopped.
+type ListenSink interface {
+	// Listening tells that what happens from here on is heard. What has happened
+	// before may be what somebody waits to hear.
+	Listening()
+}
+
+// TellListening tells sink so, where it is a ListenSink.
+func TellListening(sink Sink) {
+	if s, ok := sink.(ListenSink); ok {
+		s.Listening()
+	}
+}
+
 // TellLeased tells sink of the lease of key, where it hears of leases.
 func TellLeased(sink Sink, key tokenstore.Key) {
 	if s, ok := sink.(LeaseSink); ok {

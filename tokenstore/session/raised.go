@@ -55,11 +55,25 @@ func (k sink) Gone(e Entry) { k.s.goneElsewhere(&e) }
 func (k sink) Changed(key tokenstore.Key) {
 	sh := k.s.table.of(key)
 	sh.mu.Lock()
-	known := sh.slots[key] != nil
+	sl := sh.slots[key]
+	known := sl != nil
+	if known {
+		sl.noteEarly()
+	}
 	sh.mu.Unlock()
 	if known || k.s.life.Load().doubted(key) {
 		k.s.look.add(key)
 	}
+}
+
+var _ ListenSink = sink{}
+
+// Listening makes everybody look who waits, rather than wait for a poll.
+func (k sink) Listening() {
+	for h := range k.s.waits.all() {
+		k.s.look.add(h.entry.Key)
+	}
+	k.Leased("")
 }
 
 // goneElsewhere takes over that an entry is not in the store any more. It does
@@ -70,6 +84,7 @@ func (s *Store) goneElsewhere(e *Entry) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	if sl := sh.slots[e.Key]; sl != nil && sl.find(e.id()) == nil {
+		sl.noteEarly()
 		s.gone(sl, e.id())
 	}
 }

@@ -83,6 +83,16 @@ func (sl *slot) raise(t tokenstore.Token) bool {
 	return true
 }
 
+// noteEarly notes that something was heard of the key. The owner of an older
+// entry can hear of a raise and remove that entry before the answer that names
+// it is here: the hold that will wait for it then looks at once, instead of at
+// the next poll. The lock is held.
+func (sl *slot) noteEarly() {
+	for h := sl.holds; h != nil; h = h.next {
+		h.early = h.early || h.phase == acquiring
+	}
+}
+
 // find returns the hold of an entry, nil where there is none.
 func (sl *slot) find(e id) *hold {
 	for h := sl.holds; h != nil; h = h.next {

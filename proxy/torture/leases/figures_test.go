@@ -163,7 +163,7 @@ func BenchmarkHandOver(b *testing.B) {
 		}
 		slices.Sort(took)
 		b.ReportMetric(float64(took[len(took)/2].Microseconds()), "p50-µs")
-		b.ReportMetric(float64(took[len(took)*99/100].Microseconds()), "p99-µs")
+		b.ReportMetric(float64(took[(len(took)*99+99)/100-1].Microseconds()), "p99-µs")
 		var dead []time.Duration
 		for n := range 10 {
 			dead = append(dead, handOver(b, from, to, "d"+strconv.Itoa(n), 500*time.Millisecond, false))

@@ -8,6 +8,7 @@ const (
 	leaseStore  = "proxy/lease/store.go"
 	renewalFile = "proxy/lease/hold.go"
 	leaseQueue  = "proxy/lease/entry.go"
+	offerFile   = "proxy/lease/handover.go"
 )
 
 // leases are the mutants of the issuer.
@@ -46,6 +47,12 @@ func leases() []mutant {
 		one("lease-queue", "a waiter whose turn fails does not hand it on",
 			leaseQueue, "\tif at == 0 {\n\t\te.wake()\n\t}\n", "",
 			leasePkg, "TestAFailureIsHandedOn"),
+		one("lease-offer", "a release is answered while nobody has taken the lease and it still stands in the store",
+			offerFile, "return e.lease.ID != was.ID", "return was.ID != \"\"",
+			leasePkg, "TestAnOfferThatIsNotTaken"),
+		one("lease-offered", "a holder waits for ever for one who was to take his lease and has left",
+			leaseQueue, "\tif len(e.queue) == 0 {\n\t\te.hasTried()\n\t}\n", "",
+			leasePkg, "TestAnOfferThatIsNotTaken"),
 		one("lease-short", "a renewed lease runs out when half of its time is over",
 			leaseState, "extend(now time.Duration) { s.from, s.until = now, now+s.lease.TTL }", "extend(now time.Duration) { s.from, s.until = now, now+s.lease.TTL/2 }",
 			leasePkg, "TestIssuerIsTheModel"),

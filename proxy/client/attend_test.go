@@ -1,0 +1,54 @@
+package client
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// A server that takes requests and answers none is found out, from the
+// beginning and later, however long the wait is. Another one is asked then.
+func TestSilent(t *testing.T) {
+	for _, row := range []struct {
+		wait, mute, want time.Duration
+	}{
+		{0, 0, patience},
+		{time.Hour, 0, patience},
+		{0, time.Minute, time.Minute + patience},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig()
+			r.line.slow.Store(int64(time.Hour)) // it drains
+			time.AfterFunc(row.mute, func() { r.line.mute.Store(true) })
+			synctest.Wait()
+			o := r.options()
+			o.Wait = row.wait
+			began := time.Now()
+			l, err := Acquire(t.Context(), "k", o)
+			if d := time.Since(began); l != nil || !errors.Is(err, ErrUnreachable) || !strings.Contains(err.Error(), "http://server: "+errSilent.Error()) ||
+				d < row.want-patience/2 || d > row.want {
+				t.Errorf("%v: %v after %v", row, err, d)
+			}
+		})
+	}
+}
+
+// A server that drains for long is waited for, as long as it answers anything.
+func TestDrainsLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig()
+		drain := drainPatience - time.Second
+		r.line.slow.Store(int64(drain))
+		time.AfterFunc(drain, func() { r.line.slow.Store(0) }) // what follows is quick
+		o := r.options()
+		o.TTL = time.Hour // this server counts from the beginning
+		began := time.Now()
+		l := r.acquire(t, o)
+		if d := time.Since(began); d != drain {
+			t.Errorf("after %v", d)
+		}
+		_ = l.Release(t.Context())
+	})
+}
