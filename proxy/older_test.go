@@ -64,8 +64,8 @@ func TestOneDrainTimeout(t *testing.T) {
 
 // Who raises a token without a write waits for the same.
 func TestDrainOlder(t *testing.T) {
-	r := newRig(t, nil)
-	r.dial().send(login) // it is cut below
+	r := newRig(t, func(_ *Options, rules []Rule) { rules[2].Observe = true }) // query
+	r.dial().send(login)
 	old := r.next()
 	drain := func(ctx context.Context, rule string, patience time.Duration) error {
 		return r.handler.DrainOlder(ctx, rule, "k", patience)
@@ -77,6 +77,16 @@ func TestDrainOlder(t *testing.T) {
 	r.reload(fenceLogin(time.Minute))
 	if err := drain(t.Context(), "accounts", 0); err != nil {
 		t.Errorf("a rule that was fenced before: %v", err)
+	}
+	if err := drain(t.Context(), "query", 0); err != nil {
+		t.Errorf("a rule that observes: %v", err)
+	}
+	r.reload(func(b *Rulebook, routes []route.Rule) []route.Rule {
+		b.Rules[2].Observe = false
+		return routes
+	})
+	if err := drain(t.Context(), "query", 0); !errors.As(err, &timeout) {
+		t.Errorf("a rule that observed, with writes in flight whose keys nobody knows: %v", err)
 	}
 	r.reload(func(b *Rulebook, routes []route.Rule) []route.Rule {
 		b.FencesOtherwise = true

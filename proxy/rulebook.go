@@ -140,9 +140,11 @@ func (h *Handler) HasOlder() bool {
 }
 
 // DrainOlder waits for what a write of the rule would wait for here, for those
-// who raise a token of key without one: a grant, or an operator.
+// who raise a token of key without one: a grant, or an operator. A rule that
+// observes cuts nobody for the sake of writes whose keys nobody knows.
 func (h *Handler) DrainOlder(ctx context.Context, rule string, key tokenstore.Key, patience time.Duration) error {
-	older := h.older(func(b *book) bool { return b.enforces(rule) })
+	observes := !h.books.current.Load().enforces(rule)
+	older := h.older(func(b *book) bool { return observes || b.enforces(rule) })
 	_, err := h.drain(ctx, older, patience, nil)
 	if errors.Is(err, errOlderRules) {
 		return &gate.DrainTimeoutError{Key: key}

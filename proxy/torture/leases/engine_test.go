@@ -45,7 +45,7 @@ var kinds = []struct {
 		}
 		return engine{s, fmt.Sprintf("postgres: {url: %q}", s.URL(s.Address))}, nil
 	}},
-	{"redis", 2, 7 * time.Second, func() (engine, error) {
+	{"redis", 2, 5 * time.Second, func() (engine, error) {
 		s, err := redistest.New()
 		if err != nil {
 			return engine{}, err

@@ -61,10 +61,11 @@ func (s *storm) draw(rng *rand.Rand, worker, life int) *visit {
 
 // paused is the story of the article: its lock stands still until its lease is
 // another's, and its command writes on. begun is closed once it has the lease.
-func (s *storm) paused() (v *visit, begun chan struct{}) {
+// It may be told n times.
+func (s *storm) paused(n int) (v *visit, begun chan struct{}) {
 	begun = make(chan struct{})
-	return &visit{storm: s, holder: "paused", key: "k0", ttl: s.lim.ttl, wait: 10 * time.Second, fence: true, harm: (*visit).stopLock, pause: 3 * s.lim.ttl,
-		orders: orders{Proxies: s.proxies(), Key: "k0", First: 1 << 29, Writes: 24, Pause: 250 * time.Millisecond, Seed: s.seed},
+	return &visit{storm: s, holder: fmt.Sprintf("paused-%d", n), key: "k0", ttl: s.lim.ttl, wait: 10 * time.Second, fence: true, harm: (*visit).stopLock, pause: 3 * s.lim.ttl,
+		orders: orders{Proxies: s.proxies(), Key: "k0", First: 1<<29 | uint32(n)<<6, Writes: 24, Pause: 250 * time.Millisecond, Seed: s.seed},
 		begun:  sync.OnceFunc(func() { close(begun) })}, begun
 }
 
