@@ -134,6 +134,32 @@ func TestAnOvertakenTokenIsDrawnAgain(t *testing.T) {
 	})
 }
 
+// A lease whose time is over before it could be told is no grant, and no
+// renewal either.
+func TestTheStoreIsTooSlow(t *testing.T) {
+	inShared(t, func(r *rig) {
+		const ttl = time.Second
+		slow := func(call string) error {
+			if call == "grant" || call == "renew" {
+				time.Sleep(ttl)
+			}
+			return nil
+		}
+		r.store.fail(slow, nil)
+		_, err := r.issuer.Acquire(r.Context(), Request{Key: key, Holder: "A", TTL: ttl, Fence: true})
+		r.want(err, tokenstore.ErrUnavailable)
+		if l := r.stored(); l.Held() {
+			t.Errorf("%+v is held by nobody", l)
+		}
+		r.store.fail(nil, nil)
+		h, err := r.issuer.Acquire(r.Context(), Request{Key: key, Holder: "A", TTL: ttl, Fence: true})
+		r.want(err, nil)
+		r.store.fail(slow, nil)
+		_, err = r.issuer.Renew(r.Context(), key, h.ID, 0)
+		r.want(err, tokenstore.ErrUnavailable)
+	})
+}
+
 // Without a fence nothing is raised.
 func TestWithoutAFence(t *testing.T) {
 	inBubble(t, func(r *rig) {

@@ -36,7 +36,9 @@ func (i *Issuer) Renew(ctx context.Context, key tokenstore.Key, id string, ttl t
 		i.mu.Lock()
 		defer i.mu.Unlock()
 		i.schedule(e)
-		h = e.told(i.o.Clock())
+		if h = e.told(i.o.Clock()); h.Left < leastLeft {
+			return errTooSlow
+		}
 		return nil
 	})
 	return h, err

@@ -6,7 +6,14 @@ import (
 	"time"
 
 	"github.com/fenceproxy/fenceproxy/proxy/gate"
+	"github.com/fenceproxy/fenceproxy/tokenstore"
 )
+
+// leastLeft is the least that a holder is told to have: its time is told in
+// milliseconds. Of less nothing is told: a store was slower than the lease lives.
+const leastLeft = time.Millisecond
+
+var errTooSlow = tokenstore.Unavailable(errors.New("the store took longer than the lease lives: ask for a longer ttl, or look for what keeps the store"))
 
 // secure makes of the lease that is pinned for a one that may be told: raised
 // and drained, where that is wanted, and with its time before it.
@@ -75,9 +82,13 @@ func (i *Issuer) unpin(ctx context.Context, a *asking) (Held, error) {
 	if !i.shared {
 		a.e.extend(now)
 	}
+	h := a.e.told(now)
+	if h.Left < leastLeft {
+		return Held{}, errTooSlow
+	}
 	a.e.pinned = false
 	i.schedule(a.e)
-	return a.e.told(now), nil
+	return h, nil
 }
 
 // age is how long ago the store was told of the lease.
