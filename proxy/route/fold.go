@@ -61,17 +61,21 @@ func foldCanonical(p string) string {
 	return lower(p)
 }
 
-// unescapeAll decodes until nothing changes, in one pass: an escape can only
+// unescapeAll is unescape of what is before a raw `#`, up to a NUL.
+func unescapeAll(p string, keepSlash bool) string {
+	p, _, _ = strings.Cut(p, "#")
+	p, _, _ = strings.Cut(unescape(p, keepSlash), "\x00")
+	return p
+}
+
+// unescape decodes until nothing changes, in one pass: an escape can only
 // come to be at the end of what is already decoded, and no two overlap, so
 // reducing there gives the same bytes as repeating whole passes would.
-func unescapeAll(p string, keepSlash bool) string {
+func unescape(p string, keepSlash bool) string {
 	var buf [256]byte
 	out := buf[:0]
 	floor := 0 // what is before it is done
 	for i := 0; i < len(p); i++ {
-		if p[i] == '#' {
-			break
-		}
 		if keepSlash && isSlashMark(p, i) {
 			out = append(out, "%2f"...)
 			floor = len(out)
@@ -81,8 +85,7 @@ func unescapeAll(p string, keepSlash bool) string {
 		out = append(out, p[i])
 		out = out[:floor+len(reduce(out[floor:]))]
 	}
-	s, _, _ := strings.Cut(string(out), "\x00")
-	return s
+	return string(out)
 }
 
 func reduce(b []byte) []byte {

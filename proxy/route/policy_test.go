@@ -42,7 +42,7 @@ func TestPolicies(t *testing.T) {
 		{slash, "/tree//a", notCanonical, ""},
 		{slash, "/FILES/a%2Fb", alias, ""},
 		{slash, "/Files/a%2Fb%3Bx", alias, ""},
-		{slash, "/Files/a%c0%afb", alias, ""},
+		{slash, "/Files/a%c0%afb", notCanonical, ""},
 		{slash, "/static/", alias, ""},
 
 		{params, "/Files/a;v=1", "file:a%3Bv%3D1", ""},

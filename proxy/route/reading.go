@@ -95,6 +95,8 @@ func (t *Table) read(rd *reading, q *question, tg target, s spelling, v *verdict
 		v.refusal = refuse(PathNotCanonical, foldCover.index, "the target has %s and could be taken for %s; send it in its canonical spelling", problem, fpath)
 	case v.cover == nil && foldCover == nil:
 		// Nothing that is fenced is meant, whoever reads it.
+	case there == nil && v.cover.rule.NoKey:
+		// Its other spellings pass without a fence too.
 	case there == nil:
 		// An upstream that folds less would read other spellings as this target,
 		// and they fold to nothing that is fenced: they would pass.

@@ -7,6 +7,7 @@ const (
 	spellingFile = "proxy/route/spelling.go"
 	foldFile     = "proxy/route/fold.go"
 	readingFile  = "proxy/route/reading.go"
+	disguiseFile = "proxy/route/disguise.go"
 )
 
 // tokens are the mutants of the token parser.
@@ -88,8 +89,20 @@ func paths() []mutant {
 			readingFile, "\tcase !sameKeys(", "\tcase false && !sameKeys(", "escaped semicolon"),
 		target("alias-none", "what folds to no rule's path passes",
 			readingFile, "\tcase there == nil:\n", "\tcase there == nil:\n\t\treturn\n", "nothing but a parameter"),
+		target("not-utf8", "bytes that are not UTF-8 pass",
+			spellingFile, "\tcase !utf8.Valid(decoded):\n", "\tcase false && !utf8.Valid(decoded):\n", "not UTF-8"),
+		target("lost", "U+FFFD passes",
+			spellingFile, "\tcase bytes.ContainsRune(decoded, utf8.RuneError):\n", "\tcase false:\n", "a lost character"),
+		target("ambiguous-slash", "a slash behind a parameter passes where servers do not agree on the parameter's end",
+			disguiseFile, "at >= 0 && strings.ContainsAny(plain[at:], `/\\`)", "false && at >= 0", "a slash behind a parameter"),
+		target("ambiguous-nul", "a NUL passes where servers do not agree on the path's end",
+			disguiseFile, "\t\tif strings.IndexByte(plain, 0) >= 0 {\n", "\t\tif false {\n", "a NUL in the middle"),
+		target("ambiguous-fragment", "a fragment passes where servers do not agree on the path's end",
+			disguiseFile, "\tif strings.IndexByte(path, '#') >= 0 {\n", "\tif false {\n", "a fragment for a value"),
+		target("ambiguous-dots", "dots in two encodings are resolved at once",
+			disguiseFile, "\treturn raw && encoded\n", "\treturn false\n", "dots in two encodings"),
 		target("authority", "two slashes that servers take for those of a URL pass",
-			"proxy/route/disguise.go", "\tif len(tg.path)-len(rest) < 2 {\n", "\tif true {\n", "two slashes as an authority"),
+			disguiseFile, "\tif len(tg.path)-len(rest) < 2 {\n", "\tif true {\n", "two slashes as an authority"),
 		fold("once", "escapes are decoded once",
 			"\t\t\tb = b[:n-2]\n\t\tcase n >= 2", "\t\t\treturn b[:n-2]\n\t\tcase n >= 2"),
 		fold("case", "letter case is kept",
@@ -101,7 +114,7 @@ func paths() []mutant {
 		fold("overlong", "overlong UTF-8 is kept",
 			"\t\tcase n >= 2 && b[n-2]&^1 == 0xc0 ", "\t\tcase false && b[n-2]&^1 == 0xc0 "),
 		fold("nul", "what stands behind a NUL counts",
-			"\ts, _, _ := strings.Cut(string(out), \"\\x00\")\n\treturn s\n", "\treturn string(out)\n"),
+			"\tp, _, _ = strings.Cut(unescape(p, keepSlash), \"\\x00\")\n", "\tp = unescape(p, keepSlash)\n"),
 		one("path-absolute", "an absolute target's path is not what is forwarded",
 			"proxy/route/target.go", "\t\tt.forward = rest[end:]\n", "\t\tt.forward = rest\n",
 			routePkg, "TestTargetForms/absolute write elsewhere"),
