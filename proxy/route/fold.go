@@ -75,23 +75,29 @@ func unescape(p string, keepSlash bool) string {
 	var buf [256]byte
 	out := buf[:0]
 	floor := 0 // what is before it is done
-	for i := 0; i < len(p); i++ {
-		if keepSlash && isSlashMark(p, i) {
-			out = append(out, "%2f"...)
-			floor = len(out)
-			i += 2
-			continue
-		}
+	for i := range len(p) {
 		out = append(out, p[i])
-		out = out[:floor+len(reduce(out[floor:]))]
+		out = out[:floor+len(reduce(out[floor:], keepSlash))]
+		if keepSlash && endsInSlashMark(out[floor:]) {
+			floor = len(out)
+		}
 	}
 	return string(out)
 }
 
-func reduce(b []byte) []byte {
+// endsInSlashMark reports whether b ends in an encoded slash. One that came out
+// of a doubled escape is one to a server behind a hop that decodes once.
+func endsInSlashMark(b []byte) bool {
+	n := len(b)
+	return n >= 3 && b[n-3] == '%' && b[n-2] == '2' && b[n-1]|0x20 == 'f'
+}
+
+func reduce(b []byte, keepSlash bool) []byte {
 	for {
 		n := len(b)
 		switch {
+		case keepSlash && endsInSlashMark(b):
+			return b
 		case n >= 3 && b[n-3] == '%' && hexValue[b[n-2]] != 0 && hexValue[b[n-1]] != 0:
 			b[n-3] = (hexValue[b[n-2]]-1)<<4 | (hexValue[b[n-1]] - 1)
 			b = b[:n-2]

@@ -15,48 +15,13 @@ const maxHoles = 3
 // one of them passes with a key, the other one passes with the same key of the
 // same rule, or is refused. What is left to the upstream is in fate.
 func TestOneResource(t *testing.T) {
-	met := map[string]int{}
 	tokens := *tokensOf
 	if raceEnabled {
 		tokens-- // there is no race to be found
 	}
+	met := map[string]int{}
 	for _, s := range scenes() {
-		var in interner
-		targets := s.targets(tokens)
-		read := map[PathPolicy]map[string][]int{} // the readings of a target by an upstream with a policy
-		readingsOf := func(target string, p PathPolicy) []int {
-			p = held(p)
-			if read[p] == nil {
-				read[p] = map[string][]int{}
-			}
-			all, ok := read[p][target]
-			if !ok {
-				all = in.readings(target, steps(p))
-				read[p][target] = all
-			}
-			return all
-		}
-		for _, tab := range resourceTables(s.letter) {
-			table := mustNew(t, tab.rules...)
-			j := judge{t: t, where: s.name + ", " + tab.name, in: &in, met: met}
-			for _, target := range targets {
-				f, sent, passes := fateOf(t, table, tab.method, target)
-				switch {
-				case !passes:
-					met["refused"]++
-				case f.rule >= 0:
-					// A rule's policy is true of what its paths are to the upstream.
-					j.look(nil, target, f, readingsOf(sent, tab.rules[f.rule].Policy))
-					p := held(tab.rules[f.rule].Policy)
-					j.look(&p, target, f, readingsOf(sent, p))
-				default:
-					// No rule says how it is read: that is asked of each.
-					for p := range tab.policies() {
-						j.look(&p, target, f, readingsOf(sent, p))
-					}
-				}
-			}
-		}
+		play(t, s, tokens, met)
 	}
 	for _, what := range []string{"fenced", "not fenced", "refused", "shared"} {
 		if met[what] == 0 {
@@ -64,6 +29,46 @@ func TestOneResource(t *testing.T) {
 		}
 	}
 	t.Logf("%v", met)
+}
+
+// play tries all targets of a scene under all tables.
+func play(t *testing.T, s scene, tokens int, met map[string]int) {
+	var in interner
+	targets := s.targets(tokens)
+	known := map[PathPolicy]map[string][]int{} // by what is held
+	readings := func(target string, p PathPolicy) []int {
+		if known[p] == nil {
+			known[p] = map[string][]int{}
+		}
+		all, ok := known[p][target]
+		if !ok {
+			all = in.readings(target, steps(p))
+			known[p][target] = all
+		}
+		return all
+	}
+	for _, tab := range resourceTables(s.letter) {
+		table := mustNew(t, tab.rules...)
+		j := judge{t: t, where: s.name + ", " + tab.name, in: &in, met: met, first: map[readAs]witness{}}
+		for _, target := range targets {
+			f, sent, passes := fateOf(t, table, tab.method, target)
+			switch {
+			case !passes:
+				met["refused"]++
+			case f.rule >= 0:
+				met["fenced"]++
+				p := held(tab.rules[f.rule].Policy)
+				j.look(readAs{policy: p}, target, f, readings(sent, p))
+				j.look(readAs{fenced: true}, target, f, readings(sent, p))
+			default:
+				// No rule says how it is read: as the upstream of each rule would.
+				met["not fenced"]++
+				for p := range tab.policies() {
+					j.look(readAs{policy: p}, target, f, readings(sent, p))
+				}
+			}
+		}
+	}
 }
 
 // fate is what becomes of a target that passes. The key is as far as it must
@@ -110,9 +115,11 @@ type judge struct {
 	first map[readAs]witness // who had a reading first
 }
 
+// readAs is a reading by an upstream with a policy, or one of a fenced target
+// by the upstream of its rule.
 type readAs struct {
-	policy PathPolicy // of whom the upstream is, where all says nothing else
-	all    bool       // upstreams of different policies
+	policy PathPolicy
+	fenced bool
 	text   int
 }
 
@@ -121,17 +128,8 @@ type witness struct {
 	target string
 }
 
-// look notes a target with its readings; policy nil is for fenced ones of all
-// policies.
-func (j *judge) look(policy *PathPolicy, target string, f fate, readings []int) {
-	if j.first == nil {
-		j.first = map[readAs]witness{}
-	}
-	as := readAs{all: policy == nil}
-	if policy != nil {
-		as.policy = *policy
-		j.met[map[bool]string{true: "fenced", false: "not fenced"}[f.rule >= 0]]++
-	}
+// look compares a target with those that had one of its readings before.
+func (j *judge) look(as readAs, target string, f fate, readings []int) {
 	for _, as.text = range readings {
 		before, ok := j.first[as]
 		switch {

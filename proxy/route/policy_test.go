@@ -144,6 +144,7 @@ func TestPolicyBesideOthers(t *testing.T) {
 		{"case, broad, the narrow one as it is", []Rule{account, with(all, PathPolicy{CaseInsensitive: true})}, "/accounts/A", "account:A"},
 		{"slash, narrow", []Rule{with(account, PathPolicy{EncodedSlash: true}), all}, "/accounts/a%2Fb", "account:a%2Fb"},
 		{"slash, narrow, elsewhere", []Rule{with(account, PathPolicy{EncodedSlash: true}), all}, "/accounts%2Fa", notCanonical},
+		{"slash, narrow, doubled", []Rule{with(account, PathPolicy{EncodedSlash: true})}, "/ACCOUNTS/a%252Fb", notCanonical}, // /accounts/a%2Fb behind a hop
 		{"slash, broad", []Rule{account, with(all, PathPolicy{EncodedSlash: true})}, "/accounts%2Fa", notCanonical},
 		{"slash, broad, elsewhere", []Rule{account, with(all, PathPolicy{EncodedSlash: true})}, "/other%2Fa", "all:other%2Fa"},
 		{"slash, broad, on the narrow one", []Rule{account, with(all, PathPolicy{EncodedSlash: true})}, "/accounts/a%2Fb", notCanonical},
