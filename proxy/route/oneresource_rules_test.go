@@ -1,9 +1,6 @@
 package route
 
-import (
-	"iter"
-	"slices"
-)
+import "slices"
 
 // scene is a set of tokens that do something to each other.
 type scene struct {
@@ -53,23 +50,16 @@ type resourceTable struct {
 	rules  []Rule
 }
 
-// held are the policies that take steps from an upstream.
-func held(p PathPolicy) PathPolicy {
-	return PathPolicy{EncodedSlash: p.EncodedSlash, Params: p.Params}
-}
-
-func (tab resourceTable) policies() iter.Seq[PathPolicy] {
-	all := map[PathPolicy]bool{}
+// held are a policy together with that of each rule, as far as they take steps
+// from an upstream.
+func (tab resourceTable) held(own PathPolicy) (all []PathPolicy) {
 	for _, r := range tab.rules {
-		all[held(r.Policy)] = true
-	}
-	return func(yield func(PathPolicy) bool) {
-		for p := range all {
-			if !yield(p) {
-				return
-			}
+		p := PathPolicy{EncodedSlash: own.EncodedSlash || r.Policy.EncodedSlash, Params: own.Params || r.Policy.Params}
+		if !slices.Contains(all, p) {
+			all = append(all, p)
 		}
 	}
+	return all
 }
 
 // resourceTables are rules of every kind over paths that begin with a letter.

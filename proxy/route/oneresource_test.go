@@ -21,7 +21,7 @@ func TestOneResource(t *testing.T) {
 	}
 	met := map[string]int{}
 	for _, s := range scenes() {
-		play(t, s, tokens, met)
+		play(t, s, resourceTables(s.letter), tokens, met)
 	}
 	for _, what := range []string{"fenced", "not fenced", "refused", "shared"} {
 		if met[what] == 0 {
@@ -31,8 +31,8 @@ func TestOneResource(t *testing.T) {
 	t.Logf("%v", met)
 }
 
-// play tries all targets of a scene under all tables.
-func play(t *testing.T, s scene, tokens int, met map[string]int) {
+// play tries all targets of a scene under each table.
+func play(t *testing.T, s scene, tables []resourceTable, tokens int, met map[string]int) {
 	var in interner
 	targets := s.targets(tokens)
 	known := map[PathPolicy]map[string][]int{} // by what is held
@@ -47,25 +47,29 @@ func play(t *testing.T, s scene, tokens int, met map[string]int) {
 		}
 		return all
 	}
-	for _, tab := range resourceTables(s.letter) {
+	for _, tab := range tables {
 		table := mustNew(t, tab.rules...)
 		j := judge{t: t, where: s.name + ", " + tab.name, in: &in, met: met, first: map[readAs]witness{}}
 		for _, target := range targets {
-			f, sent, passes := fateOf(t, table, tab.method, target)
+			f, m, passes := fateOf(t, table, tab.method, target)
 			switch {
 			case !passes:
 				met["refused"]++
+				continue
 			case f.rule >= 0:
 				met["fenced"]++
-				p := held(tab.rules[f.rule].Policy)
-				j.look(readAs{policy: p}, target, f, readings(sent, p))
-				j.look(readAs{fenced: true}, target, f, readings(sent, p))
 			default:
-				// No rule says how it is read: as the upstream of each rule would.
 				met["not fenced"]++
-				for p := range tab.policies() {
-					j.look(readAs{policy: p}, target, f, readings(sent, p))
-				}
+			}
+			// What the rule of its path says of the upstream is true of it, one
+			// that leaves the request out too; and where it meets the target of
+			// another rule, what that says as well.
+			var own PathPolicy
+			if by := max(m.Rule, m.PathRule); by >= 0 {
+				own = tab.rules[by].Policy
+			}
+			for _, p := range tab.held(own) {
+				j.look(readAs{policy: p}, target, f, readings(m.Target, p))
 			}
 		}
 	}
@@ -80,20 +84,19 @@ type fate struct {
 	key  string
 }
 
-// fateOf also returns the path that is forwarded.
-func fateOf(t *testing.T, table *Table, method, target string) (f fate, sent string, passes bool) {
+func fateOf(t *testing.T, table *Table, method, target string) (f fate, m Match, passes bool) {
 	t.Helper()
 	r := byHand(method, target)
 	m, err := table.Match(r)
 	if err != nil {
-		return fate{}, "", false
+		return fate{}, m, false
 	}
 	if !m.Covered() || m.cover.rule.NoKey {
-		return fate{rule: -1}, m.Target, true
+		return fate{rule: -1}, m, true
 	}
 	keys, err := table.Keys(&m, r, nil)
 	if err != nil {
-		return fate{}, "", false
+		return fate{}, m, false
 	}
 	key, policy := string(keys[0]), m.cover.rule.Policy
 	if !policy.TrailingSlash {
@@ -102,7 +105,7 @@ func fateOf(t *testing.T, table *Table, method, target string) (f fate, sent str
 	if !policy.CaseInsensitive {
 		key = foldRunes(decodeOnce(key, heldSlash))
 	}
-	return fate{m.Rule, key}, m.Target, true
+	return fate{m.Rule, key}, m, true
 }
 
 // judge compares the fates of targets under one table.
@@ -115,11 +118,9 @@ type judge struct {
 	first map[readAs]witness // who had a reading first
 }
 
-// readAs is a reading by an upstream with a policy, or one of a fenced target
-// by the upstream of its rule.
+// readAs is a reading by an upstream of which a policy is true.
 type readAs struct {
 	policy PathPolicy
-	fenced bool
 	text   int
 }
 
