@@ -20,7 +20,7 @@ func scenes() []scene {
 		{"ends", "a", a, []string{"/", "a", "A", "%00", "#", "%23", "%0A", ";"}},
 		{"dots and ends", "a", a, []string{"/", "a", "A", "..", "%00", "%0A", "#", `\`}},
 		{"numbers", "a", a, []string{"/", "a", "A", "1", "%3B", ";", "-", "%31"}},
-		{"overlong", "a", a, []string{"/", "a", "A", "%C0%80", "%C0%AF", "%C1%81", "%E0%83%A9", "%C3%A9"}},
+		{"overlong", "a", a, []string{"/", "a", "A", "%C0%80", "%C0%AF", "%C1%81", "%E0%83%A9", "%C3%A9", "%EF%BF%BD"}},
 		{"letters", "s", []string{"/", "/s/", "/%C5%BF/"}, []string{"/", "s", "ſ", "%E2%84%AA", "k", "%C3%A9", "%C3%89", "%FF"}},
 	}
 }
@@ -72,7 +72,7 @@ func resourceTables(letter string) (all []resourceTable) {
 
 	id, broad := rule("id:{x}", at+"/{x}"), rule("all:{path}", "/*")
 	pair, expr, tree := rule("{x}:{y}", at+"/{x}-{y}"), rule("{x}", at+"/{x:[0-9;]+}"), rule("tree:{*}", at+"/*")
-	static := rule("static", at+at)
+	static, one := rule("static", at+at), rule("one", "/*")
 	add("narrow", id)
 	add("broad", id, broad)
 	add("static beside", id, static)
@@ -109,7 +109,7 @@ func resourceTables(letter string) (all []resourceTable) {
 		add(name+"narrow alone", with(id, p), broad)
 		add(name+"both", with(id, p), with(broad, p))
 		add(name+"static beside", with(id, p), static)
-		add(name+"expression", with(expr, p), id)
+		add(name+"under one key", with(id, p), one)
 	}
 	return all
 }
