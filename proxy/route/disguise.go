@@ -4,12 +4,11 @@ import "strings"
 
 // disguised refuses a target that no rule covers and that only some servers
 // take for one that a rule covers. The folded form is one careless reading of
-// a target; where dot segments meet other departures, and where a target
-// begins with two slashes, careful servers and careless ones end up in
-// different places.
+// a target; where it has something ambiguous, and where it begins with two
+// slashes, careful servers and careless ones end up in different places.
 func (t *Table) disguised(q *question, tg target) *Refusal {
-	if ambiguousDots(tg.path) {
-		return refuse(PathAlias, -1, "the target has dot segments beside other departures from the canonical form, which servers resolve in different ways; send it in its canonical spelling")
+	if why := ambiguous(tg.path); why != "" {
+		return refuse(PathAlias, -1, "the target has %s; send it in its canonical spelling", why)
 	}
 	rest := strings.TrimLeft(tg.path, `/\`)
 	if len(tg.path)-len(rest) < 2 {
@@ -26,26 +25,50 @@ func (t *Table) disguised(q *question, tg target) *Refusal {
 	return nil
 }
 
+// ambiguous says what in a path servers read in different ways, whatever else
+// they fold, or returns "". There is no one folded form of such a path, so that
+// nothing tells what it is not an alias of.
+func ambiguous(path string) string {
+	if strings.IndexByte(path, '#') >= 0 {
+		return "a fragment (#), which some servers take off and others keep"
+	}
+	for seg := range strings.SplitSeq(path, "/") {
+		plain := unescape(seg, false)
+		if strings.IndexByte(plain, 0) >= 0 {
+			return "a NUL, where some servers end the path and which others drop"
+		}
+		if at := strings.IndexByte(plain, ';'); at >= 0 && strings.ContainsAny(plain[at:], `/\`) {
+			return "a slash behind a ; in one segment, where a path parameter ends for some servers and goes on for others"
+		}
+	}
+	if ambiguousDots(path) {
+		return "dot segments beside other departures from the canonical form, which servers resolve in different ways"
+	}
+	return ""
+}
+
 // ambiguousDots reports whether a path has a dot segment, in any encoding,
-// beside any other departure from the canonical form.
+// beside any other departure from the canonical form: beside dot segments in
+// another encoding too, since some servers resolve before they decode.
 func ambiguousDots(path string) bool {
-	ends := strings.NewReplacer("#", "/", "\x00", "/", "%00", "/", "%2500", "/").Replace(path)
 	dots := false
-	for _, part := range strings.FieldsFunc(unescapeAll(ends, false), func(r rune) bool { return strings.ContainsRune(`/\;`, r) }) {
+	for _, part := range strings.FieldsFunc(unescape(path, false), func(r rune) bool { return strings.ContainsRune(`/\;`, r) }) {
 		dots = dots || part == ".."
 	}
 	if !dots {
 		return false
 	}
-	segments := strings.Split(dotted(path), "/")[1:]
+	segments := strings.Split(path, "/")[1:]
+	raw, encoded := false, false
 	for i, seg := range segments {
-		if isDots(seg) {
+		if isDots(dotted(seg)) {
+			raw, encoded = raw || isDots(seg), encoded || !isDots(seg)
 			continue
 		}
-		s := examine("/" + seg)
+		s := examine("/" + dotted(seg))
 		if seg == "" && i < len(segments)-1 || s.problem(0) != "" && s.found != 1<<departsByForm || s.deep {
 			return true
 		}
 	}
-	return false
+	return raw && encoded
 }

@@ -39,7 +39,10 @@ func decode(p string) string {
 		return p
 	}
 	var buf [256]byte
-	out := buf[:0]
+	return string(appendDecoded(buf[:0], p))
+}
+
+func appendDecoded(out []byte, p string) []byte {
 	for i := 0; i < len(p); i++ {
 		b, ok := unhex(p, i)
 		switch {
@@ -53,7 +56,7 @@ func decode(p string) string {
 		}
 		i += 2
 	}
-	return string(out)
+	return out
 }
 
 // slashMark is what decode leaves of an encoded slash. Folding letter case

@@ -34,8 +34,6 @@ func formValue(form, query, name string) (value, why string) {
 		return "", why
 	case !f.found:
 		return "", "is missing in the form; send it once"
-	case !utf8.ValidString(f.value):
-		return "", "is not UTF-8; send it in UTF-8"
 	}
 	if f, why := findField(query, name, "the query"); f.found || why != "" {
 		if why == "" {
@@ -71,6 +69,9 @@ func findField(text, name, where string) (f field, why string) {
 		if err != nil {
 			return f, "cannot be read: " + where + " has a broken percent-escape"
 		}
+		if !utf8.ValidString(n) {
+			return f, "cannot be read: " + where + " has a name that is not UTF-8"
+		}
 		if !foldsToField(n, folded) {
 			continue
 		}
@@ -81,6 +82,9 @@ func findField(text, name, where string) (f field, why string) {
 			return f, "is spelt " + strconv.Quote(n) + " in " + where + "; send it as it stands in the rule"
 		case strings.IndexByte(v, 0) >= 0:
 			return f, "has a NUL in " + where + ", where some upstreams end it; leave it out"
+		case !utf8.ValidString(v) || strings.ContainsRune(v, utf8.RuneError):
+			// Many upstreams make U+FFFD of all that is not UTF-8.
+			return f, "is not UTF-8 in " + where + ", or has U+FFFD, which stands for a character that was lost; send it in UTF-8"
 		}
 		f = field{found: true, raw: rawValue, value: v}
 	}

@@ -61,34 +61,43 @@ func foldCanonical(p string) string {
 	return lower(p)
 }
 
-// unescapeAll decodes until nothing changes, in one pass: an escape can only
+// unescapeAll is unescape of what is before a raw `#`, up to a NUL.
+func unescapeAll(p string, keepSlash bool) string {
+	p, _, _ = strings.Cut(p, "#")
+	p, _, _ = strings.Cut(unescape(p, keepSlash), "\x00")
+	return p
+}
+
+// unescape decodes until nothing changes, in one pass: an escape can only
 // come to be at the end of what is already decoded, and no two overlap, so
 // reducing there gives the same bytes as repeating whole passes would.
-func unescapeAll(p string, keepSlash bool) string {
+func unescape(p string, keepSlash bool) string {
 	var buf [256]byte
 	out := buf[:0]
 	floor := 0 // what is before it is done
-	for i := 0; i < len(p); i++ {
-		if p[i] == '#' {
-			break
-		}
-		if keepSlash && isSlashMark(p, i) {
-			out = append(out, "%2f"...)
-			floor = len(out)
-			i += 2
-			continue
-		}
+	for i := range len(p) {
 		out = append(out, p[i])
-		out = out[:floor+len(reduce(out[floor:]))]
+		out = out[:floor+len(reduce(out[floor:], keepSlash))]
+		if keepSlash && endsInSlashMark(out[floor:]) {
+			floor = len(out)
+		}
 	}
-	s, _, _ := strings.Cut(string(out), "\x00")
-	return s
+	return string(out)
 }
 
-func reduce(b []byte) []byte {
+// endsInSlashMark reports whether b ends in an encoded slash. One that came out
+// of a doubled escape is one to a server behind a hop that decodes once.
+func endsInSlashMark(b []byte) bool {
+	n := len(b)
+	return n >= 3 && b[n-3] == '%' && b[n-2] == '2' && b[n-1]|0x20 == 'f'
+}
+
+func reduce(b []byte, keepSlash bool) []byte {
 	for {
 		n := len(b)
 		switch {
+		case keepSlash && endsInSlashMark(b):
+			return b
 		case n >= 3 && b[n-3] == '%' && hexValue[b[n-2]] != 0 && hexValue[b[n-1]] != 0:
 			b[n-3] = (hexValue[b[n-2]]-1)<<4 | (hexValue[b[n-1]] - 1)
 			b = b[:n-2]

@@ -81,7 +81,7 @@ func (w *jsonWalk) value(steps []string) {
 		}
 	case json.Number:
 		w.take(steps, token.String(), isShortest(token.String()), "is a number in a long spelling; send "+
-			"it without exponent, -0 and zeros at its end")
+			"it without exponent, -0 and digits that change nothing")
 	case string:
 		// A lone surrogate comes out as U+FFFD too.
 		w.take(steps, token, !strings.ContainsRune(token, '\ufffd'), "has U+FFFD or half a surrogate pair, which stands for a character that was lost; send the character")
@@ -155,10 +155,14 @@ func (w *jsonWalk) skip() {
 	}
 }
 
-// isShortest reports whether a JSON number has no second, shorter spelling.
+// isShortest reports whether a JSON number has no second, shorter spelling. Of a
+// fraction that is told by the number that most parsers make of it, a float64:
+// 42.00000000000000000001 is 42 to them. Whole numbers of any length stand: who
+// has such names reads them exactly.
 func isShortest(number string) bool {
-	if strings.ContainsAny(number, "eE") || number == "-0" {
-		return false
+	if !strings.Contains(number, ".") {
+		return !strings.ContainsAny(number, "eE") && number != "-0"
 	}
-	return !strings.Contains(number, ".") || !strings.HasSuffix(number, "0")
+	f, err := strconv.ParseFloat(number, 64)
+	return err == nil && strconv.FormatFloat(f, 'f', -1, 64) == number
 }

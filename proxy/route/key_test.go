@@ -42,6 +42,10 @@ func TestKeyParts(t *testing.T) {
 		{"query with semicolon", "/a", "{query.id}", "/a?id=1;x=2", nil, "key-unresolvable", ";"},
 		{"query broken elsewhere", "/a", "{query.id}", "/a?id=1&x=%zz", nil, "key-unresolvable", "broken"},
 		{"query name broken elsewhere", "/a", "{query.id}", "/a?id=1&%=x", nil, "key-unresolvable", "broken"},
+		{"query not UTF-8", "/a", "{query.id}", "/a?id=%ff", nil, "key-unresolvable", "not UTF-8"},
+		{"query with a lost character", "/a", "{query.id}", "/a?id=%EF%BF%BD", nil, "key-unresolvable", "U+FFFD"},
+		{"query name in overlong UTF-8", "/a", "{query.id}", "/a?id=1&%C1%A9d=2", nil, "key-unresolvable", "name that is not UTF-8"},
+		{"query not UTF-8 elsewhere", "/a", "{query.id}", "/a?id=1&x=%ff", nil, "1", ""},
 		{"query plus", "/a", "{query.id}", "/a?id=a+b", nil, "key-unresolvable", "+"},
 		{"query plus elsewhere", "/a", "{query.id}", "/a?id=a%2Bb&x=+", nil, "a%2Bb", ""},
 

@@ -87,20 +87,25 @@ func (l *linter) below(c *compiled, p *pattern, setting string) {
 		p.text, p.examples()[0]+"/x", p.text+"/*")
 }
 
-// ownSlash warns of a pattern /files/* beside a broader one that has /files:
-// every write to /files/ is an alias of that.
+// ownSlash warns of a pattern /files/* whose rule has no /files: every write to
+// /files/ is an alias of that. Where the key has {*}, which is empty there, no
+// such write was meant.
 func (l *linter) ownSlash(c *compiled, p *pattern, setting string) {
-	if p.parts[len(p.parts)-1].kind != partRest || len(p.segments) < 2 {
+	if c.rule.NoKey || p.parts[len(p.parts)-1].kind != partRest || len(p.segments) < 2 || c.has(fromRest) {
 		return
 	}
 	path := p.examples()[0] // in the first one * stands for nothing
 	bare := strings.TrimSuffix(path, "/")
 	leaf := l.table.find(bare)
-	if leaf == nil || leaf.has(c) || !l.table.find(path).has(c) {
+	if leaf.has(c) || !l.table.find(path).has(c) {
 		return
 	}
-	l.warn(c, setting, "every write to %s is refused as an alias of %s, which is on the path %q of %s; add %q to the path of this rule",
-		path, bare, leaf.rules[0].pattern.text, nameOf(leaf.rules[0].compiled), strings.TrimSuffix(p.text, "/*"))
+	where := "no rule's path"
+	if leaf != nil {
+		where = fmt.Sprintf("the path %q of %s", leaf.rules[0].pattern.text, nameOf(leaf.rules[0].compiled))
+	}
+	l.warn(c, setting, "every write to %s is refused as an alias of %s, which is on %s; add %q to the path of this rule",
+		path, bare, where, strings.TrimSuffix(p.text, "/*"))
 }
 
 // narrow warns of methods that leave writes out, and of those that a hidden
@@ -202,9 +207,12 @@ func (t template) split() (words string, parts []keyPart) {
 
 // takesGRPC reports whether the rule's keys are those of gRPC calls, below
 // which nothing lies.
-func (c *compiled) takesGRPC() bool {
+func (c *compiled) takesGRPC() bool { return c.has(fromGRPCService) || c.has(fromGRPCMethod) }
+
+// has reports whether some key has a placeholder of a source.
+func (c *compiled) has(from source) bool {
 	return slices.ContainsFunc(c.keys, func(t template) bool {
-		return slices.ContainsFunc(t, func(p keyPart) bool { return p.from == fromGRPCService || p.from == fromGRPCMethod })
+		return slices.ContainsFunc(t, func(p keyPart) bool { return p.from == from })
 	})
 }
 

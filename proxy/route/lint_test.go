@@ -33,7 +33,10 @@ func TestLint(t *testing.T) {
 		{"below in another rule", []Rule{rule("a", "a:{id}", "/accounts/{id}"), rule("b", "b:{id}", "/accounts/{id}/*")}, []string{"1 path[0] alias of /accounts/42"}},
 		{"nothing below a call", []Rule{rule("a", "{grpc.service}:{x}", "/{s}/{x}")}, nil},
 
-		{"the slash of a tree", []Rule{rule("files", "f:{*}", "/files/*"), rule("all", "{path}", "/*")}, []string{`0 path[0] add "/files"`}},
+		{"the slash of a tree", []Rule{rule("files", "{path}", "/files/*")}, []string{`0 path[0] /files/ is refused as an alias of /files, which is on no rule's path; add "/files"`}},
+		{"the slash of a tree under a broad rule", []Rule{rule("files", "f", "/files/*"), rule("all", "{path}", "/*")}, []string{`0 path[0] which is on the path "/*" of rule all; add "/files"`}},
+		{"the slash of a tree of values", []Rule{rule("files", "f:{*}", "/files/*"), rule("all", "{path}", "/*")}, nil},
+		{"the slash of an unfenced tree", []Rule{{Name: "a", Paths: []string{"/auth/*"}, NoKey: true}}, nil},
 		{"the slash of a tree with its root", []Rule{rule("files", "f:{path}", "/files/*", "/files"), rule("all", "{path}", "/*")}, nil},
 
 		{"methods", []Rule{methods(rule("a", "a", "/a"), "PUT", "DELETE")}, []string{"0 methods leaves out POST, PATCH, and a _method"}},
@@ -48,7 +51,7 @@ func TestLint(t *testing.T) {
 		{"other filters", []Rule{rule("a", "account:{id|int}", "/a/{id}", "/a/{id}/*"), {Name: "b", Paths: []string{"/b"}, Keys: keyed("x", "account:{json:/a}")}}, []string{"1 keys[1].key other filters"}},
 		{"more text", []Rule{rule("a", "order:{id}", "/a/{id}", "/a/{id}/*"), rule("b", "order:{id}:item:{x}", "/b/{id}/{x}", "/b/{id}/{x}/*")}, nil},
 		{"same key", []Rule{rule("a", "account:{id}", "/a/{id}", "/a/{id}/*"), rule("b", "account:{id}", "/b/{id}", "/b/{id}/*")}, nil},
-		{"no text", []Rule{rule("a", "{path}", "/a/*"), rule("b", "{x}", "/b/{x}", "/b/{x}/*")}, nil},
+		{"no text", []Rule{rule("a", "{path}", "/a/*", "/a"), rule("b", "{x}", "/b/{x}", "/b/{x}/*")}, nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var got []string

@@ -42,7 +42,7 @@ func TestPolicies(t *testing.T) {
 		{slash, "/tree//a", notCanonical, ""},
 		{slash, "/FILES/a%2Fb", alias, ""},
 		{slash, "/Files/a%2Fb%3Bx", alias, ""},
-		{slash, "/Files/a%c0%afb", alias, ""},
+		{slash, "/Files/a%c0%afb", notCanonical, ""},
 		{slash, "/static/", alias, ""},
 
 		{params, "/Files/a;v=1", "file:a%3Bv%3D1", ""},
@@ -129,6 +129,8 @@ func TestPolicyBesideOthers(t *testing.T) {
 	const notCanonical, alias = "path-not-canonical", "path-alias"
 	account := Rule{Name: "accounts", Paths: []string{"/accounts/{id}"}, Keys: keyed("account:{id}")}
 	all := Rule{Name: "all", Paths: []string{"/*"}, Keys: keyed("all:{*}")}
+	one := Rule{Name: "one", Paths: []string{"/*"}, Keys: keyed("one")}
+	deletes := Rule{Name: "deletes", Paths: []string{"/*"}, Methods: []string{"DELETE"}, Keys: keyed("one")}
 	with := func(r Rule, p PathPolicy) Rule { r.Policy = p; return r }
 	everything := PathPolicy{EncodedSlash: true, Params: true, Normalize: true, CaseInsensitive: true, TrailingSlash: true}
 	for _, test := range []struct {
@@ -144,12 +146,17 @@ func TestPolicyBesideOthers(t *testing.T) {
 		{"case, broad, the narrow one as it is", []Rule{account, with(all, PathPolicy{CaseInsensitive: true})}, "/accounts/A", "account:A"},
 		{"slash, narrow", []Rule{with(account, PathPolicy{EncodedSlash: true}), all}, "/accounts/a%2Fb", "account:a%2Fb"},
 		{"slash, narrow, elsewhere", []Rule{with(account, PathPolicy{EncodedSlash: true}), all}, "/accounts%2Fa", notCanonical},
+		{"slash, narrow, doubled", []Rule{with(account, PathPolicy{EncodedSlash: true})}, "/ACCOUNTS/a%252Fb", notCanonical}, // /accounts/a%2Fb behind a hop
 		{"slash, broad", []Rule{account, with(all, PathPolicy{EncodedSlash: true})}, "/accounts%2Fa", notCanonical},
 		{"slash, broad, elsewhere", []Rule{account, with(all, PathPolicy{EncodedSlash: true})}, "/other%2Fa", "all:other%2Fa"},
 		{"slash, broad, on the narrow one", []Rule{account, with(all, PathPolicy{EncodedSlash: true})}, "/accounts/a%2Fb", notCanonical},
 		{"slash, both", []Rule{with(account, PathPolicy{EncodedSlash: true}), with(all, PathPolicy{EncodedSlash: true})}, "/accounts%2Fa", "all:accounts%2Fa"},
 		{"params, broad", []Rule{account, with(all, PathPolicy{Params: true})}, "/accounts;x/a", notCanonical},
 		{"params, broad, escaped", []Rule{account, with(all, PathPolicy{Params: true})}, "/accounts%3Bx/a", alias},
+		// /accounts/%3Bx is account:%3Bx, also to who drops the slash at the end.
+		{"params, narrow, a slash more", []Rule{with(account, PathPolicy{Params: true}), one}, "/accounts/%3Bx/", alias},
+		{"params, narrow, as it is", []Rule{with(account, PathPolicy{Params: true}), one}, "/accounts/%3Bx", "account:%3Bx"},
+		{"params, narrow, the broad one leaves out", []Rule{with(account, PathPolicy{Params: true}), with(deletes, PathPolicy{CaseInsensitive: true})}, "/accounts%2F%3Bx", notCanonical},
 		{"normal, broad", []Rule{account, with(all, PathPolicy{Normalize: true})}, "/x/../accounts/a", notCanonical},
 		{"normal, broad, away from the narrow one", []Rule{account, with(all, PathPolicy{Normalize: true})}, "/accounts/../a", "all:a"},
 		{"normal, narrow", []Rule{with(account, PathPolicy{Normalize: true}), all}, "/x/../accounts/%61", "account:a"},

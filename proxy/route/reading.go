@@ -34,6 +34,20 @@ type verdict struct {
 	target  string // normalized, to be forwarded, or "" for as it came
 	values  values
 	refusal *Refusal
+	claim   *pattern // of the rule that refuses, which the target could be on
+}
+
+// refuse makes the verdict a refusal about what is at a leaf.
+func (v *verdict) refuse(kind Kind, about *covering, format string, args ...any) {
+	v.refusal, v.claim = refuse(kind, about.index, format, args...), about.pattern
+}
+
+// pattern is the one that the target is on as it stands.
+func (v *verdict) pattern() *pattern {
+	if v.cover != nil {
+		return v.cover.pattern
+	}
+	return v.here.rules[0].pattern
 }
 
 // owner is the rule that the verdict is about: the one that covers the target,
@@ -90,21 +104,21 @@ func (t *Table) read(rd *reading, q *question, tg target, s spelling, v *verdict
 
 	switch {
 	case problem != "" && v.cover != nil:
-		v.refusal = refuse(PathNotCanonical, v.cover.index, "the target has %s; send it in its canonical spelling", problem)
+		v.refuse(PathNotCanonical, v.cover, "the target has %s; send it in its canonical spelling", problem)
 	case problem != "" && foldCover != nil:
-		v.refusal = refuse(PathNotCanonical, foldCover.index, "the target has %s and could be taken for %s; send it in its canonical spelling", problem, fpath)
+		v.refuse(PathNotCanonical, foldCover, "the target has %s and could be taken for %s; send it in its canonical spelling", problem, fpath)
 	case v.cover == nil && foldCover == nil:
 		// Nothing that is fenced is meant, whoever reads it.
-	case there == nil:
+	case there == nil && !v.cover.rule.NoKey:
 		// An upstream that folds less would read other spellings as this target,
 		// and they fold to nothing that is fenced: they would pass.
-		v.refusal = refuse(PathAlias, v.cover.index, "some upstreams take the target for %s, which is on no rule's path; add that to the rule's paths, or say with path_policy how the upstream reads the target", fpath)
-	case v.cover == nil || foldCover == nil || v.cover.compiled != foldCover.compiled:
-		v.refusal = refuse(PathAlias, there.rules[0].index, "some upstreams take the target for %s, where another rule applies; send that spelling, or the one that the rule's path has", fpath)
-	case !sameKeys(v.cover, &v.values, v.path, foldCover, fv, fpath):
-		v.refusal = refuse(PathAlias, v.cover.index, "some upstreams take the target for %s, which has another resource key; send it in the spelling that the key has", fpath)
+		v.refuse(PathAlias, v.cover, "some upstreams take the target for %s, which is on no rule's path; add that to the rule's paths, or say with path_policy how the upstream reads the target", fpath)
+	case there != nil && (v.cover == nil || foldCover == nil || v.cover.compiled != foldCover.compiled):
+		v.refuse(PathAlias, &there.rules[0], "some upstreams take the target for %s, where another rule applies; send that spelling, or the one that the rule's path has", fpath)
+	case there != nil && !sameKeys(v.cover, &v.values, v.path, foldCover, fv, fpath):
+		v.refuse(PathAlias, v.cover, "some upstreams take the target for %s, which has another resource key; send it in the spelling that the key has", fpath)
 	default:
-		v.refusal = t.trespass(q, raw, &s, v.cover)
+		v.refusal, v.claim = t.trespass(q, raw, &s, v.cover)
 	}
 }
 
@@ -113,34 +127,34 @@ func (t *Table) read(rd *reading, q *question, tg target, s spelling, v *verdict
 // rule which does not: a broad /* with `encoded_slash: segment` must not
 // swallow /accounts%2F42. Rules that are broader than the own one claim
 // nothing of its paths.
-func (t *Table) trespass(q *question, raw string, s *spelling, own *covering) *Refusal {
+func (t *Table) trespass(q *question, raw string, s *spelling, own *covering) (*Refusal, *pattern) {
 	policy := own.rule.Policy
 	if s.found == 0 && (!policy.Params || !s.deep) {
-		return nil
+		return nil, nil
 	}
 	var v values
 	strict := fold(raw, PathPolicy{})
 	there := t.folded.find(strict, &v)
 	if there == nil {
-		return nil
+		return nil, nil
 	}
 	for i := range there.rules {
 		other := &there.rules[i]
 		if other.compiled == own.compiled {
-			return nil
+			return nil, nil
 		}
 		theirs := other.rule.Policy
 		if policy.allows()&^theirs.allows() == 0 || other.pattern.takesIn(own.pattern) {
 			continue
 		}
-		return refuse(PathAlias, other.index, "without the path policy of the rule that covers it the target is %s, where another rule applies; send that spelling, or give both rules one path_policy", strict)
+		return refuse(PathAlias, other.index, "without the path policy of the rule that covers it the target is %s, where another rule applies; send that spelling, or give both rules one path_policy", strict), other.pattern
 	}
-	return nil
+	return nil, nil
 }
 
 // matchPath finds the covering rule. Each policy reads the target in its own
 // way, and only what it says of its own rules counts: of two rules that claim
-// the target, none is sure to be right.
+// the target, none is sure to be right, unless one is the broader one.
 func (t *Table) matchPath(m *Match, q *question, tg target) *Refusal {
 	s := examine(tg.path)
 	if tg.absolute {
@@ -166,11 +180,11 @@ func (t *Table) matchPath(m *Match, q *question, tg target) *Refusal {
 // matchEach asks every reading.
 func (t *Table) matchEach(m *Match, q *question, tg target, s spelling) *Refusal {
 	var (
-		own     verdict // the good word of a reading about a rule of its own
-		found   bool
-		refused *Refusal // the first, or the first about a rule of its own reading
-		ownNo   bool
-		foreign *compiled // covered, as a reading says that has no say about it
+		own        verdict // the good word of a reading about a rule of its own
+		found      bool
+		refused    *Refusal  // the first, or the first about a rule of its own reading
+		objections []verdict // refusals about a rule of their own reading
+		foreign    *compiled // covered, as a reading says that has no say about it
 	)
 	for i := range t.readings {
 		var v verdict
@@ -179,8 +193,11 @@ func (t *Table) matchEach(m *Match, q *question, tg target, s spelling) *Refusal
 		mine := rule != nil && rule.reading == i
 		switch {
 		case v.refusal != nil:
-			if refused == nil || mine && !ownNo {
-				refused, ownNo = v.refusal, mine
+			if refused == nil || mine && objections == nil {
+				refused = v.refusal
+			}
+			if mine {
+				objections = append(objections, v)
 			}
 		case mine && found && own.owner(t) != rule:
 			return refuse(PathAlias, rule.index, "two rules with different path policies both cover the target; send it in its canonical spelling, or give both rules one path_policy")
@@ -192,6 +209,11 @@ func (t *Table) matchEach(m *Match, q *question, tg target, s spelling) *Refusal
 	}
 	switch {
 	case found:
+		for _, o := range objections { // by a broader rule it is none: see trespass
+			if !o.claim.takesIn(own.pattern()) {
+				return o.refusal
+			}
+		}
 		return m.settle(&own)
 	case refused != nil:
 		return refused

@@ -1,6 +1,10 @@
 package route
 
-import "strings"
+import (
+	"bytes"
+	"strings"
+	"unicode/utf8"
+)
 
 // departure is a class of ways in which a path is not canonical.
 type departure uint8
@@ -79,7 +83,8 @@ var byteClass = func() (c [256]uint8) {
 // the upstream cannot read it differently.
 func examine(p string) spelling {
 	s := spelling{plain: true}
-	start := 1 // of the segment
+	start := 1    // of the segment
+	high := false // some byte, raw or escaped, is not ASCII
 	for i := 0; i < len(p); i++ {
 		switch c := p[i]; byteClass[c] {
 		case bytePlain:
@@ -102,6 +107,7 @@ func examine(p string) spelling {
 				continue
 			}
 			s.escape(p, i, b, start)
+			high = high || b >= 0x80
 			i += 2
 		case byteNamed:
 			switch c {
@@ -114,6 +120,7 @@ func examine(p string) spelling {
 			}
 		default:
 			if c >= 0x80 {
+				high = true
 				s.depart(departsByForm, "a raw byte that is not ASCII (percent-encode it)")
 			} else {
 				s.depart(departsBadly, "a raw control byte or space")
@@ -125,6 +132,9 @@ func examine(p string) spelling {
 	}
 	if len(p) > 1 && start == len(p) {
 		s.plain = false
+	}
+	if high {
+		s.text(p)
 	}
 	if s.found&(1<<departsBySlash|1<<departsByParams) != 0 && hidesDots(p) {
 		s.depart(departsBadly, "a dot segment beside an encoded slash or a ;")
@@ -160,8 +170,21 @@ func (s *spelling) escape(p string, i int, b byte, start int) {
 		}
 	case unreserved[b]:
 		s.depart(departsByForm, "an escaped unreserved character ("+p[i:i+3]+" is "+string(b)+")")
-	case b == ';' || b&^1 == 0xc0 || b == 0xe0:
-		s.deep = true // a parameter, or overlong UTF-8
+	case b == ';':
+		s.deep = true // a parameter
+	}
+}
+
+// text judges a path with bytes that are not ASCII. Many servers make U+FFFD of
+// all that is not UTF-8, or drop it, and two values become one.
+func (s *spelling) text(p string) {
+	var buf [256]byte
+	decoded := appendDecoded(buf[:0], p)
+	switch {
+	case !utf8.Valid(decoded):
+		s.depart(departsBadly, "bytes that are not UTF-8")
+	case bytes.ContainsRune(decoded, utf8.RuneError):
+		s.depart(departsBadly, "U+FFFD, which stands for a character that was lost")
 	}
 }
 

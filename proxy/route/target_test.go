@@ -29,8 +29,12 @@ func TestTargets(t *testing.T) {
 		{"an escaped hash", "/accounts/c%23", "account:c%23", "account:c%23", ""},
 		// Folded they are /accounts, like /ACCOUNTS/%3B, which is on no rule's path.
 		{"nothing but a parameter", "/accounts/%3B", alias, alias, "/accounts"},
-		{"nothing but an overlong NUL", "/accounts/%C0%80", alias, alias, "/accounts"},
-		{"not UTF-8", "/accounts/%ff", "account:%FF", "account:%FF", ""},
+		{"nothing but an overlong NUL", "/accounts/%C0%80", notCanonical, notCanonical, "not UTF-8"},
+		// Many servers make one character of every byte that is not UTF-8.
+		{"not UTF-8", "/accounts/%ff", notCanonical, notCanonical, "not UTF-8"},
+		{"not UTF-8 elsewhere", "/other/%ff", "-", notCanonical, "not UTF-8"},
+		{"a letter in more bytes than it needs", "/accounts/%E0%83%A9", notCanonical, notCanonical, "not UTF-8"},
+		{"a lost character", "/accounts/%EF%BF%BD", notCanonical, notCanonical, "U+FFFD"},
 
 		{"escaped letter in the value", "/accounts/%61", notCanonical, notCanonical, "%61 is a"},
 		{"escaped letter in the text", "/%61ccounts/42", notCanonical, notCanonical, "%61 is a"},
@@ -69,13 +73,21 @@ func TestTargets(t *testing.T) {
 		{"empty segment", "/accounts//42", notCanonical, notCanonical, "empty segment"},
 		{"empty segment in front", "//accounts/42", notCanonical, notCanonical, "empty segment"},
 		{"two trailing slashes", "/accounts/42//", notCanonical, notCanonical, "empty segment"},
-		{"overlong slash", "/accounts%C0%AF42", alias, alias, "/accounts/42"},
-		{"overlong slash of three", "/accounts%e0%80%af42", alias, alias, "/accounts/42"},
+		{"overlong slash", "/accounts%C0%AF42", notCanonical, notCanonical, "not UTF-8"},
+		{"overlong slash of three", "/accounts%e0%80%af42", notCanonical, notCanonical, "not UTF-8"},
 		{"absolute-form", "http://example.com/accounts/42", notCanonical, notCanonical, "origin-form"},
 
-		{"not canonical, not covered", "/a//b;c%41\\", "-", notCanonical, "empty segment"},
+		{"not canonical, not covered", "/a//b\\;c%41", "-", notCanonical, "empty segment"},
 		{"dots out of static text", "/transfer/..//x", alias, notCanonical, "dot segment"},
 		{"dots behind an escaped slash", "/x%2Fz/../accounts/42", alias, notCanonical, ""},
+		// One server reads /transfer, /accounts/1, /accounts/# and /ACCOUNTS/1/,
+		// another one what is on no rule's path.
+		{"a slash behind a parameter", "/transfer;%2Fx", alias, notCanonical, ""},
+		{"a slash behind an escaped parameter", "/transfer%3Bx%5Cy", alias, notCanonical, ""},
+		{"a NUL in the middle", "/accounts%00/1", alias, notCanonical, "NUL"},
+		{"an overlong NUL in the middle", "/accounts%C0%80/1", alias, notCanonical, ""},
+		{"a fragment for a value", "/ACCOUNTS/#", alias, notCanonical, "fragment"},
+		{"dots in two encodings", "/ACCOUNTS/1/%2e/..", alias, notCanonical, "dot segment"},
 		{"two slashes as an authority", "//x/accounts/42", alias, notCanonical, ""},
 
 		{"capitals in the text", "/ACCOUNTS/42", alias, alias, "/accounts/42"},

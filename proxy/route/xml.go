@@ -5,14 +5,15 @@ import (
 	"encoding/xml"
 	"errors"
 	"io"
+	"regexp"
 	"strconv"
 	"strings"
 )
 
 // xmlValue finds the text of the element at a path from the root on, or its
 // attribute. What XML parsers are known to read in different ways has no
-// value: a document type, entities beside the five of XML, processing
-// instructions, prefixes and changing namespaces on the way, comments and
+// value: a document type, entities beside the five of XML, another version or
+// encoding than the usual, processing instructions, prefixes and changing namespaces on the way, comments and
 // elements inside the text, and elements or attributes that stand twice on the
 // way, in whatever letter case. A default namespace of the root is left to the
 // upstream: names are compared without it.
@@ -44,6 +45,11 @@ func xmlValue(body []byte, steps []string, attribute string) (value, why string)
 	return w.text, ""
 }
 
+// declaration is what an XML declaration may say. Another version has other line
+// ends, another encoding other characters; encoding/xml looks for neither of
+// them where a space stands before the =.
+var declaration = regexp.MustCompile(`^version=["']1\.0["'](\s+encoding=["'](?i:utf-8)["'])?(\s+standalone=["'](yes|no)["'])?\s*$`)
+
 // xmlWalk goes through a document once.
 type xmlWalk struct {
 	steps     []string
@@ -72,8 +78,11 @@ func (w *xmlWalk) token(token xml.Token, first bool) {
 			w.why = "has a comment in its text; leave it out"
 		}
 	case xml.ProcInst:
-		if !first || token.Target != "xml" {
+		switch {
+		case !first || token.Target != "xml":
 			w.why = "cannot be read: the body has a processing instruction; leave it out"
+		case !declaration.Match(token.Inst):
+			w.why = `cannot be read: the XML declaration is not <?xml version="1.0" encoding="UTF-8"?>; send that one, or none`
 		}
 	default: // xml.Directive
 		w.why = "cannot be read: the body has a document type; leave it out"
