@@ -15,6 +15,9 @@ import (
 // evil is what no client may ever get: a second answer, hidden behind the first.
 const evil = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\nX-Evil: 1\r\n\r\nEVIL"
 
+// cut stands at the end of an answer behind which the upstream hangs up.
+const cut = "\x00cut"
+
 // answers are what a hostile upstream says, by name. Each is the answer to one
 // request, or more than that, or less.
 func answers() map[string]string {
@@ -51,32 +54,32 @@ func answers() map[string]string {
 		"304 with a body":                "HTTP/1.1 304 Not Modified\r\nContent-Length: " + dec(len(evil)) + "\r\n\r\n" + evil,
 		"205 with a body":                "HTTP/1.1 205 Reset Content\r\nContent-Length: 0\r\n\r\n" + evil,
 		"101 that nobody asked for":      "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n" + evil,
-		"a 1xx with a length":            "HTTP/1.1 103 Early Hints\r\nContent-Length: " + dec(len(evil)) + "\r\n\r\n" + evil,
+		"a 1xx with a length":            "HTTP/1.1 103 Early Hints\r\nContent-Length: 4\r\n\r\n" + ok + "Content-Length: 2\r\n\r\nok" + evil,
 		"a 1xx with chunks":              "HTTP/1.1 103 Early Hints\r\nTransfer-Encoding: chunked\r\n\r\n" + ok + "Content-Length: 2\r\n\r\nok" + evil,
 		"many 1xx":                       strings.Repeat("HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n", 2000) + ok + "Content-Length: 2\r\n\r\nok" + evil,
-		"1xx and no end":                 strings.Repeat("HTTP/1.1 102 Processing\r\n\r\n", 2000),
+		"1xx and no end":                 strings.Repeat("HTTP/1.1 102 Processing\r\n\r\n", 2000) + cut,
 		"no status":                      "HTTP/1.1\r\nContent-Length: 2\r\n\r\nok" + evil,
 		"a status of two digits":         "HTTP/1.1 20 OK\r\nContent-Length: 2\r\n\r\nok" + evil,
 		"a status of 000":                "HTTP/1.1 000 OK\r\nContent-Length: 2\r\n\r\nok" + evil,
 		"a status of 999":                "HTTP/1.1 999 OK\r\nContent-Length: 2\r\n\r\nok" + evil,
 		"HTTP/2":                         "HTTP/2 200 OK\r\nContent-Length: 2\r\n\r\nok" + evil,
-		"no head":                        evil[strings.Index(evil, "EVIL"):],
+		"no head":                        evil[strings.Index(evil, "EVIL"):] + cut,
 		"an empty line in front":         "\r\n" + ok + "Content-Length: 2\r\n\r\nok" + evil,
 		"a chunk with a sign":            ok + "Transfer-Encoding: chunked\r\n\r\n+2\r\nok\r\n0\r\n\r\n" + evil,
 		"a chunk that overflows":         ok + "Transfer-Encoding: chunked\r\n\r\n10000000000000002\r\nok\r\n0\r\n\r\n" + evil,
 		"a chunk without its end":        ok + "Transfer-Encoding: chunked\r\n\r\n2\r\nok0\r\n\r\n" + evil,
 		"a chunk with a bare LF":         ok + "Transfer-Encoding: chunked\r\n\r\n2\nok\r\n0\r\n\r\n" + evil,
 		"an extension with a bare LF":    ok + "Transfer-Encoding: chunked\r\n\r\n2;a\nok\r\n0\r\n\r\n" + evil,
-		"an endless extension":           ok + "Transfer-Encoding: chunked\r\n\r\n2;" + strings.Repeat("a", 1<<20),
+		"an endless extension":           ok + "Transfer-Encoding: chunked\r\n\r\n2;" + strings.Repeat("a", 1<<20) + cut,
 		"framing in a trailer":           ok + "Transfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\nContent-Length: 90\r\nTransfer-Encoding: chunked\r\n\r\n" + evil,
 		"the fence's word in a trailer":  ok + "Transfer-Encoding: chunked\r\nTrailer: Fencing-Result\r\n\r\n2\r\nok\r\n0\r\nFencing-Result: forged\r\n\r\n",
 		"the fence's word":               ok + "Fencing-Result: forged\r\nFencing-Forwarded: no\r\nContent-Length: 2\r\n\r\nok",
 		"a head that is too large":       ok + strings.Repeat("X: "+strings.Repeat("y", 1000)+"\r\n", 1000) + "\r\n" + evil,
 		"a trailer that is too large":    ok + "Transfer-Encoding: chunked\r\n\r\n0\r\n" + strings.Repeat("X: "+strings.Repeat("y", 1000)+"\r\n", 1000) + "\r\n" + evil,
 		"connection-specific fields":     ok + "Connection: X-Gone, Content-Length\r\nX-Gone: 1\r\nKeep-Alive: timeout=100\r\nContent-Length: 2\r\n\r\nok" + evil,
-		"half an answer":                 ok + "Content-Length: 200\r\n\r\nok",
-		"half a chunk":                   ok + "Transfer-Encoding: chunked\r\n\r\nff\r\nok",
-		"nothing":                        "",
+		"half an answer":                 ok + "Content-Length: 200\r\n\r\nok" + cut,
+		"half a chunk":                   ok + "Transfer-Encoding: chunked\r\n\r\nff\r\nok" + cut,
+		"nothing":                        "" + cut,
 		"an end of the chunks, no lines": ok + "Transfer-Encoding: chunked\r\n\r\n0\r\n" + evil,
 	}
 	return all
@@ -87,7 +90,9 @@ func answers() map[string]string {
 // with the request's own target.
 type hostile struct {
 	names []string
-	later time.Duration // the evil second answer comes so much later
+	later bool          // the evil second answer comes when it is let
+	let   chan struct{} // lets it come
+	said  chan struct{} // it has come
 
 	mu     sync.Mutex
 	reused int // requests that came behind another on their connection
@@ -116,15 +121,21 @@ func (h *hostile) serve(c net.Conn) {
 			continue
 		}
 		answer := answers()[h.names[i]]
-		if rest, ok := strings.CutSuffix(answer, evil); ok && h.later > 0 {
+		if rest, ok := strings.CutSuffix(answer, evil); ok && h.later {
 			_, _ = io.WriteString(c, rest)
-			time.Sleep(h.later)
-			answer = evil
+			select {
+			case <-h.let:
+			case <-time.After(200 * time.Millisecond): // the first answer is none without the second
+			}
+			_, err = io.WriteString(c, evil)
+			h.said <- struct{}{}
+			if err != nil {
+				return
+			}
+			continue
 		}
-		_, _ = io.WriteString(c, answer)
-		if !strings.HasSuffix(answer, evil) { // an answer without an end gets one
-			_ = c.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
-			_, _ = br.Peek(1)
+		whole, hangUp := strings.CutSuffix(answer, cut)
+		if _, err := io.WriteString(c, whole); err != nil || hangUp {
 			return
 		}
 	}
@@ -134,10 +145,10 @@ func (h *hostile) serve(c net.Conn) {
 // its answer, at once or later, each request gets an answer to itself or a
 // broken one, on every connection, whoever uses it next.
 func TestAnswersBelongToTheirRequests(t *testing.T) {
-	for name, later := range map[string]time.Duration{"at once": 0, "a little later": 20 * time.Millisecond} {
+	for name, later := range map[string]bool{"at once": false, "later": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := &hostile{later: later}
+			h := &hostile{later: later, let: make(chan struct{}), said: make(chan struct{}, 1)}
 			for name := range answers() {
 				h.names = append(h.names, name)
 			}
@@ -156,26 +167,25 @@ func TestAnswersBelongToTheirRequests(t *testing.T) {
 				}
 			}()
 			p := newProxy(t, "http://"+l.Addr().String(), plain+"\nupstream: {url: UPSTREAM, settle: 1ms, response_timeout: 2s}\nfencing: {drain_timeout: 10s}\n")
-			var asked sync.WaitGroup
-			room := make(chan struct{}, 4)
-			for i := range h.names {
-				room <- struct{}{}
-				asked.Go(func() {
-					defer func() { <-room }()
-					for _, method := range []string{"GET", "PUT", "HEAD", "POST"} {
-						path := fmt.Sprintf("/things/evil-%d", i)
-						if method == "POST" {
-							path = fmt.Sprintf("/open/evil-%d", i)
-						}
-						p.ask(t, h.names[i], method, path)
-						time.Sleep(later)
-						for range 3 {
-							p.ask(t, "a request behind "+h.names[i], "GET", fmt.Sprintf("/open/plain-%d", i))
+			for i, name := range h.names {
+				for _, method := range []string{"GET", "PUT", "HEAD", "POST"} {
+					path := fmt.Sprintf("/things/evil-%d", i)
+					if method == "POST" {
+						path = fmt.Sprintf("/open/evil-%d", i)
+					}
+					p.ask(t, name, method, path)
+					if later && strings.HasSuffix(answers()[name], evil) { // it comes while nobody uses the connection
+						select {
+						case h.let <- struct{}{}:
+							<-h.said
+						case <-h.said:
 						}
 					}
-				})
+					for range 3 {
+						p.ask(t, "a request behind "+name, "GET", fmt.Sprintf("/open/plain-%d", i))
+					}
+				}
 			}
-			asked.Wait()
 			if h.reused < 100 {
 				t.Errorf("%d requests came on a kept connection: this has shown nothing", h.reused)
 			}
