@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"io"
 	"net"
-	"testing"
 	"time"
 
 	"golang.org/x/net/http2"
@@ -113,10 +112,4 @@ func (h *h2conn) put(name, token string) string {
 		return ""
 	}
 	return h.over(id)
-}
-
-// quietly logs nothing: what a flood's own connection says is not judged.
-func quietly(t *testing.T, err error) bool {
-	t.Helper()
-	return err == nil
 }

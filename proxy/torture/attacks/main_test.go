@@ -1,9 +1,13 @@
 package attacks
 
 import (
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -88,7 +92,28 @@ func newProxy(t *testing.T, upstream, settings string) *proxy {
 	return &proxy{Proxy: p, t: t, dir: dir}
 }
 
-var web = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: patience}
+var web = &http.Client{Transport: &http.Transport{
+	DisableKeepAlives: true,
+	TLSClientConfig:   &tls.Config{InsecureSkipVerify: true}, // a certificate of this test's
+}, Timeout: patience}
+
+// certificate makes a file with a certificate and its key.
+func certificate(t *testing.T) (file string) {
+	t.Helper()
+	s := httptest.NewTLSServer(nil)
+	defer s.Close()
+	c := s.TLS.Certificates[0]
+	key, err := x509.MarshalPKCS8PrivateKey(c.PrivateKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := append(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Certificate[0]}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key})...)
+	file = filepath.Join(t.TempDir(), "cert.pem")
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
 
 // admin is what the admin listener answers to a GET.
 func (p *proxy) admin(path string) string {

@@ -20,7 +20,7 @@ func TestSlowClients(t *testing.T) {
   - {name: drafts, path: "/drafts/{id}", key: "draft:{id}", token: optional}
 listen: {address: ADDRESS, header_timeout: 3s, idle_timeout: 3s}
 `)
-	w := watch(t, p, a)
+	w := watch(t, p, a, false)
 	var wg sync.WaitGroup
 	run := func(args string) string {
 		all := strings.Fields(strings.ReplaceAll(args, "ADDRESS", p.Addr) + " -c 60 -r 200 -v 1")

@@ -20,6 +20,7 @@ type api struct {
 
 	larges  atomic.Int64 // GET /open/large that are served now
 	mu      sync.Mutex
+	writes  int
 	applied map[string][]string // the tokens of each target, as they came
 }
 
@@ -57,9 +58,19 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if r.Method == http.MethodPut {
+		a.writes++
+	}
 	if token := r.Header.Get("X-Fencing-Token"); token != "" {
 		a.applied[r.URL.Path] = append(a.applied[r.URL.Path], token)
 	}
+}
+
+// count is how many writes were applied.
+func (a *api) count() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.writes
 }
 
 // witness writes with growing tokens while others attack: each write has to be
@@ -73,6 +84,7 @@ type witness struct {
 	written int
 	longest time.Duration
 	memory  memory
+	url     string
 }
 
 // soon is how long the witness may wait on a machine that is busy with an
@@ -80,8 +92,11 @@ type witness struct {
 const soon = 10 * time.Second
 
 // watch begins to write, and to look at the memory of the process.
-func watch(t *testing.T, p *proxy, a *api) *witness {
-	w := &witness{t: t, p: p, a: a, stop: make(chan struct{})}
+func watch(t *testing.T, p *proxy, a *api, secure bool) *witness {
+	w := &witness{t: t, p: p, a: a, stop: make(chan struct{}), url: "http://" + p.Addr}
+	if secure {
+		w.url = "https://" + p.Addr
+	}
 	w.memory.look(p)
 	w.memory.before = w.memory.most
 	w.wg.Go(func() {
@@ -123,7 +138,7 @@ func (w *witness) write(n int) {
 
 // put is a write on a connection of its own.
 func (w *witness) put(name string, token int) {
-	req, err := http.NewRequest(http.MethodPut, "http://"+w.p.Addr+"/things/"+name, strings.NewReader("x"))
+	req, err := http.NewRequest(http.MethodPut, w.url+"/things/"+name, strings.NewReader("x"))
 	if err != nil {
 		w.t.Error(err)
 		return
@@ -174,9 +189,21 @@ const megabyte = 1 << 20
 
 // memory is what the process has taken from the system and not given back, as it
 // says itself: the race detector's own is not in it.
-type memory struct{ before, most float64 }
+type memory struct {
+	mu           sync.Mutex
+	before, most float64
+}
 
 func (m *memory) look(p *proxy) {
 	v := p.metrics("go_memstats_sys_bytes", "go_memstats_heap_released_bytes")
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	m.most = max(m.most, v[0]-v[1])
+}
+
+// now is the most that was seen so far.
+func (m *memory) now() float64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.most
 }
