@@ -2,9 +2,11 @@ package attacks
 
 import (
 	"fmt"
+	"io/fs"
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -78,4 +80,29 @@ func TestNoFilesLeft(t *testing.T) {
 		t.Error(got)
 	}
 	p.quiet()
+}
+
+// What the proxy keeps is for its own user alone, whatever the umask lets.
+func TestStoreIsPrivate(t *testing.T) {
+	before := unix.Umask(0)
+	defer unix.Umask(before) // the process inherits it
+	a := newAPI(t)
+	p := newProxy(t, "http://"+a.addr, plain)
+	if status, err := p.write("/things/1"); status != http.StatusOK {
+		t.Fatal(status, err)
+	}
+	files := 0
+	err := filepath.WalkDir(filepath.Join(p.dir, "store"), func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		files++
+		if info, err := d.Info(); err == nil && info.Mode().Perm()&0o077 != 0 {
+			t.Errorf("%s has the mode %v", path, info.Mode())
+		}
+		return nil
+	})
+	if err != nil || files < 3 {
+		t.Errorf("%d files, %v", files, err)
+	}
 }

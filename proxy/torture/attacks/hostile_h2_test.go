@@ -265,6 +265,9 @@ func (p *proxy) write(path string) (int, error) {
 	if res.Header.Get("X-Evil") != "" {
 		p.t.Errorf("%s gets what the upstream hid: %v", path, res.Header)
 	}
-	_, err = io.ReadAll(res.Body)
+	body, err := io.ReadAll(res.Body)
+	if strings.Contains(string(body), "127.0.0.1") {
+		p.t.Errorf("%s is told where the upstream is: %s", path, body)
+	}
 	return res.StatusCode, err
 }
