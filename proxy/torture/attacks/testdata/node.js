@@ -11,7 +11,14 @@ const seen = (r) => fs.writeSync(record, JSON.stringify(r) + '\n');
 // All of a header's lines, as Node joins only some.
 const all = (req, name) => req.rawHeaders.filter((_, i) => i % 2 && req.rawHeaders[i - 1].toLowerCase() === name).join(' & ');
 
+// The framing of a request, in any spelling that some server takes for it.
+function framing(req) {
+  const names = req.rawHeaders.filter((_, i) => i % 2 === 0);
+  return names.filter((name) => /^(content-length|transfer-encoding)$/.test(name.toLowerCase().replace(/[^a-z0-9]/g, '-')));
+}
+
 function told(req) {
+  if (framing(req).length > 1) seen({ method: '', target: '', token: '', line: framing(req).join(' and '), status: 400 });
   seen({ method: req.method, target: req.url, token: all(req, 'x-fencing-token'), line: `HTTP/${req.httpVersion}`, status: 200 });
 }
 
