@@ -196,7 +196,7 @@ func (s *service) close() {
 
 func (s *service) newHandler(p planned, reg prometheus.Registerer, tracer trace.Tracer) *proxy.Handler {
 	return proxy.NewHandler(proxy.Options{
-		Rulebook: s.rulebook(s.cfg, p), Gate: s.gate, BodyTimeout: s.cfg.Listen.HeaderTimeout,
+		Rulebook: s.rulebook(s.cfg, p), Gate: s.gate, BodyTimeout: s.cfg.Listen.HeaderTimeout, ReadTimeout: s.cfg.Listen.IdleTimeout,
 		Metrics: proxy.NewMetrics(reg, s.gate), Log: s.log, Tracer: tracer,
 	})
 }
