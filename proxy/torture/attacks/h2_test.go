@@ -104,12 +104,3 @@ func (h *h2conn) over(id uint32) (status string) {
 func writeHead(name, token string) []string {
 	return []string{":method", "PUT", ":scheme", "http", ":authority", "a", ":path", "/things/" + name, "x-fencing-token", token}
 }
-
-// put sends a write without a body and returns its status.
-func (h *h2conn) put(name, token string) string {
-	id, err := h.open(true, writeHead(name, token)...)
-	if err != nil {
-		return ""
-	}
-	return h.over(id)
-}

@@ -20,7 +20,6 @@ type h2upstream struct {
 	addr  string
 	mode  atomic.Pointer[h2mode] // nil: a good one
 	conns atomic.Int64
-	asked atomic.Int64 // requests whose head came
 }
 
 // h2mode is one kind of hostility: what the upstream says first, and what on
@@ -32,7 +31,7 @@ type h2mode struct {
 	answer   func(u *h2peer, id uint32)
 	unread   bool // behind the first request it reads no more
 	settled  bool // its answer is whole, and may be passed on
-	attempts int  // how many connections a request may cost, 0 for one
+	attempts int  // how many connections a request may cost; 0 stands for one
 }
 
 // h2peer is one connection to the proxy.

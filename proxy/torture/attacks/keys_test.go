@@ -147,13 +147,14 @@ func TestFloodOfKeys(t *testing.T) {
 	w := watch(t, p, a, false)
 	p.eventually("the witness has its keys", func() bool { return a.count() > 1 })
 	before := size(t, p.dir)
+	const each, conns = 1000, 8 // requests on a connection
 	long := strings.Repeat("k", 900)
 	statuses := map[int]int{}
 	var mu sync.Mutex
 	var wg sync.WaitGroup
-	for conn := range 8 {
+	for conn := range conns {
 		wg.Go(func() {
-			got := p.pipeline(t, 2000, func(n int) string {
+			got := p.pipeline(t, each, func(n int) string {
 				name := fmt.Sprintf("%d-%d", conn, n)
 				switch n % 4 {
 				case 0:
@@ -180,7 +181,7 @@ func TestFloodOfKeys(t *testing.T) {
 	wg.Wait()
 	t.Logf("answers: %v", statuses)
 	// A key of more than 1,024 bytes is none.
-	if statuses[200] == 0 || statuses[200] > 200 || statuses[400] != 8*2000/4 || statuses[503] == 0 || statuses[200]+statuses[400]+statuses[503] != 8*2000 {
+	if statuses[200] == 0 || statuses[200] > 200 || statuses[400] != conns*each/4 || statuses[503] == 0 || statuses[200]+statuses[400]+statuses[503] != conns*each {
 		t.Errorf("answers: %v", statuses)
 	}
 	if keys := p.metrics("fenceproxy_keys_stored")[0]; keys != 200 {

@@ -4,4 +4,4 @@ package attacks
 
 // floodKeys are fewer under the race detector, which makes each cost ten times
 // as much.
-const floodKeys = 100_000
+const floodKeys = 50_000
