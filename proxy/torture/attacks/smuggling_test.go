@@ -1,6 +1,7 @@
 package attacks
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -108,6 +109,7 @@ func (p *proxy) judged(t *testing.T, record string, attacks []attack) {
 	if len(saw) < 10 || len(says) < len(attacks)/3 {
 		t.Errorf("%d requests were seen and %d told of, for %d attacks: this has shown little", len(saw), len(says), len(attacks))
 	}
+	p.raised(t, says)
 	for i, a := range attacks {
 		n := 0
 		for _, l := range says {
@@ -117,6 +119,29 @@ func (p *proxy) judged(t *testing.T, record string, attacks []attack) {
 		}
 		if n != a.forwards && a.forwards >= 0 {
 			t.Errorf("%q: %d requests were forwarded, want %d", a.name, n, a.forwards)
+		}
+	}
+}
+
+// raised: only what was let in has raised a key, and by its own token.
+func (p *proxy) raised(t *testing.T, says []told) {
+	t.Helper()
+	tokens := map[string]bool{}
+	for _, l := range says {
+		if name, ok := strings.CutPrefix(l.Target, "/things/"); ok && (certain[l.Decision] || doubtful[l.Decision]) {
+			tokens["thing:"+name+" "+l.Token] = true
+		}
+	}
+	var list struct {
+		Keys []struct{ Key, Highest string }
+		Next string
+	}
+	if err := json.Unmarshal([]byte(p.admin("/v1/keys?limit=1000")), &list); err != nil || len(list.Keys) < 5 || list.Next != "" {
+		t.Errorf("%d keys, next %q: %v", len(list.Keys), list.Next, err)
+	}
+	for _, k := range list.Keys {
+		if !tokens[k.Key+" "+k.Highest] {
+			t.Errorf("the key %s was raised to %s by what was not let in", k.Key, k.Highest)
 		}
 	}
 }
