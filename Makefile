@@ -3,6 +3,7 @@
 
 GO          ?= go
 STATICCHECK ?= honnef.co/go/tools/cmd/staticcheck@v0.8.2
+GOVULNCHECK ?= golang.org/x/vuln/cmd/govulncheck@v1.9.0
 FUZZTIME    ?= 10s
 # One package at a time: some tests measure time, and all of them share the
 # machine.
@@ -19,7 +20,7 @@ TIME   ?= 10m
 SEED   ?=
 ONLY   ?=
 
-.PHONY: test deps check unit scripts fuzz mutants torture torture-shared torture-leases bench build
+.PHONY: test deps check vuln unit scripts fuzz mutants torture torture-shared torture-leases bench build
 
 ## test: all of it: deps, check, and every test under the race detector
 test: deps check
@@ -38,6 +39,11 @@ check:
 	$(GO) vet ./...
 	GOOS=darwin CGO_ENABLED=0 $(GO) vet ./...
 	$(GO) run $(STATICCHECK) ./...
+
+## vuln: known vulnerabilities in what the binary calls, by the Go database; not
+##   in test, since it asks the network (GOVULNDB= names a mirror or a copy)
+vuln:
+	.ci/vuln $(GOVULNCHECK) ./...
 
 ## unit: the tests without the race detector, the binary and the torture
 unit:
@@ -77,6 +83,6 @@ torture-leases:
 bench:
 	$(GO) test -run '^$$' -bench . -benchmem -p 1 ./...
 
-## build: the binary, ./fenceproxy, without what only a debugger needs
+## build: the binary, ./fenceproxy, static, without what only a debugger needs
 build:
-	$(GO) build -trimpath -ldflags='-s -w' -o fenceproxy ./cmd/fenceproxy
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags='-s -w' -o fenceproxy ./cmd/fenceproxy

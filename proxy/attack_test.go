@@ -199,6 +199,26 @@ func TestBrokenChunk(t *testing.T) {
 	}
 }
 
+// A trailer that is none is told like a broken body, before its write has raised
+// anything: in what was read ahead, and where it is only announced.
+func TestBrokenTrailer(t *testing.T) {
+	r := newRig(t, func(o *Options, _ []Rule) { o.MaxBodyBuffer = 1000 })
+	for name, rest := range map[string]string{
+		"a space in its name": "Transfer-Encoding: chunked\n\n3\nabc\n0\nX-Sum : 1\n\n",
+		"NUL in it":           "Transfer-Encoding: chunked\n\n3\nabc\n0\nX-Sum: a\x00b\n\n",
+		"announced":           "Trailer: X Sum\nTransfer-Encoding: chunked\n\n7d0\n" + strings.Repeat("x", 2000) + "\n",
+	} {
+		c := r.dial().send("PUT /accounts/42 HTTP/1.1\nHost: a\nX-Fencing-Token: 1\n" + rest)
+		if res := c.receive(); res.StatusCode != 400 || !res.Close {
+			t.Errorf("%s: %s", name, res.Status)
+		}
+		r.nothing(name)
+		if _, ok := r.highest("account:42"); ok {
+			t.Errorf("%s: its key was raised", name)
+		}
+	}
+}
+
 // What an upstream says in the fence's name does not reach the client, as a
 // trailer either.
 func TestForgedTrailer(t *testing.T) {

@@ -8,8 +8,11 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/net/http/httpguts"
 
 	"github.com/fenceproxy/fenceproxy/proxy/gate"
 	"github.com/fenceproxy/fenceproxy/proxy/wire"
@@ -62,6 +65,11 @@ func (x *exchange) readAhead() error {
 		size = n
 	}
 	head, err := x.read(size)
+	if err == nil || errors.Is(err, io.EOF) {
+		if bad := badTrailer(x.r.Trailer); bad != nil {
+			return bad // the hop would refuse it too, but behind the gate
+		}
+	}
 	switch {
 	case errors.Is(err, io.EOF):
 		x.body.reader = bytes.NewReader(head)
@@ -75,6 +83,17 @@ func (x *exchange) readAhead() error {
 		x.body.reader = io.MultiReader(bytes.NewReader(head), passed{x}, x.upload(int64(len(head))))
 	}
 	return err
+}
+
+// badTrailer refuses trailers that cannot be sent on, those that were only
+// announced among them. net/http takes "X-Sum : 1" for one of the name "X-Sum ".
+func badTrailer(trailer http.Header) error {
+	for name, values := range trailer {
+		if !httpguts.ValidHeaderFieldName(name) || slices.ContainsFunc(values, func(v string) bool { return !httpguts.ValidHeaderFieldValue(v) }) {
+			return fmt.Errorf("%w: the trailer %q is none", errBadBody, name)
+		}
+	}
+	return nil
 }
 
 // lengthOf is the declared length of a body that is sent on with it, or -1. An

@@ -78,12 +78,25 @@ func (c *client) timely(f func() error) {
 	if overtaken {
 		_ = c.rc.SetWriteDeadline(start.Add(c.left))
 	}
+	defer c.patiently()()
 	if f() != nil {
 		c.gone = true
 	}
 	if overtaken {
 		c.left -= time.Since(start)
 	}
+}
+
+// patiently resets a stream whose client has not taken the piece of its answer
+// that is being written when its time is over, unless the returned function is
+// called before. On the connection all is well meanwhile, so that nothing else
+// ends a stream that gets no window; over HTTP/1 the kernel does (see package
+// listen).
+func (c *client) patiently() (stop func() bool) {
+	if !stream(c.x.r) || c.x.h.ReadTimeout <= 0 {
+		return func() bool { return true }
+	}
+	return time.AfterFunc(c.x.h.ReadTimeout, func() { _ = c.rc.SetWriteDeadline(past) }).Stop
 }
 
 // sticks reports whether a write may not come back at its deadline. On HTTP/2 it

@@ -39,12 +39,13 @@ type Rule struct {
 	Suspect         bool          // its keys were made otherwise before a crash: see gate.Claim
 }
 
-// Options of a Handler. All but BodyTimeout and Tracer must be set, and of the Rulebook
-// Table and Upstream.
+// Options of a Handler. All but BodyTimeout, ReadTimeout and Tracer must be set,
+// and of the Rulebook Table and Upstream.
 type Options struct {
 	Rulebook
 	Gate        *gate.Gate
 	BodyTimeout time.Duration // how long the next byte of a body may take before admission
+	ReadTimeout time.Duration // how long a client may take for one piece of an answer over HTTP/2; 0 for no end
 	Metrics     *Metrics
 	Log         *zap.Logger
 	Tracer      trace.Tracer // nil for no traces
@@ -54,6 +55,7 @@ type Options struct {
 type Handler struct {
 	Gate        *gate.Gate
 	BodyTimeout time.Duration
+	ReadTimeout time.Duration
 	Metrics     *Metrics
 	Log         *zap.Logger
 	Tracer      trace.Tracer
@@ -66,7 +68,7 @@ type Handler struct {
 
 // NewHandler returns the handler of the data port.
 func NewHandler(o Options) *Handler {
-	h := &Handler{Gate: o.Gate, BodyTimeout: o.BodyTimeout, Metrics: o.Metrics, Log: o.Log, Tracer: o.Tracer}
+	h := &Handler{Gate: o.Gate, BodyTimeout: o.BodyTimeout, ReadTimeout: o.ReadTimeout, Metrics: o.Metrics, Log: o.Log, Tracer: o.Tracer}
 	h.books.current.Store(newBook(o.Rulebook))
 	return h
 }

@@ -79,7 +79,7 @@ func run(src source, cfg *config.Config, p planned, signals <-chan os.Signal) er
 // that is in use must not cost the next start a quarantine.
 func start(src source, cfg *config.Config, p planned, log *zap.Logger, level zap.AtomicLevel, tracer trace.Tracer) (_ *service, err error) {
 	s := &service{cfg: cfg, log: log, failed: make(chan error, 3)}
-	data, err := listen.Listen(listen.Options{Address: cfg.Listen.Address, SocketMode: os.FileMode(cfg.Listen.SocketMode), TLS: p.certificates, Log: log})
+	data, err := listen.Listen(listen.Options{Address: cfg.Listen.Address, SocketMode: os.FileMode(cfg.Listen.SocketMode), TLS: p.certificates, Stall: cfg.Listen.IdleTimeout, Log: log})
 	if err != nil {
 		return nil, notListening("listen.address", err)
 	}
@@ -196,7 +196,7 @@ func (s *service) close() {
 
 func (s *service) newHandler(p planned, reg prometheus.Registerer, tracer trace.Tracer) *proxy.Handler {
 	return proxy.NewHandler(proxy.Options{
-		Rulebook: s.rulebook(s.cfg, p), Gate: s.gate, BodyTimeout: s.cfg.Listen.HeaderTimeout,
+		Rulebook: s.rulebook(s.cfg, p), Gate: s.gate, BodyTimeout: s.cfg.Listen.HeaderTimeout, ReadTimeout: s.cfg.Listen.IdleTimeout,
 		Metrics: proxy.NewMetrics(reg, s.gate), Log: s.log, Tracer: tracer,
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/coreos/go-systemd/v22/activation"
 	"go.uber.org/zap"
@@ -17,6 +18,7 @@ type Options struct {
 	Address    string        // host:port or unix:/path
 	SocketMode os.FileMode   // of the unix socket's file
 	TLS        *Certificates // nil for none
+	Stall      time.Duration // how long a client may take nothing of what is written to it (on Linux, over TCP); 0 for no end
 	Log        *zap.Logger   // is told when certificates are read again
 }
 
@@ -30,6 +32,7 @@ func Listen(o Options) (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
+	l = endStalled(l, o.Stall)
 	if o.TLS != nil {
 		return o.TLS.Over(l, "listen.tls", o.Log), nil
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -110,6 +111,9 @@ func TestH2Outcome(t *testing.T) {
 			w.say(id, "200", false)
 			w.say(id, "", true, "x", strings.Repeat("x", 2<<20))
 		}), unsettled(ReasonBadAnswer), 200, "", errAny},
+		{"SETTINGS without number", nil, after(func(w *h2wire, _ uint32) {
+			w.fr.WriteSettings(slices.Repeat([]http2.Setting{{ID: http2.SettingHeaderTableSize, Val: 4096}}, h2MaxSettings+1)...)
+		}), unsettled(ReasonBadAnswer), 0, "", nil},
 		{"no status", nil, after(func(w *h2wire, id uint32) { w.say(id, "", true, "x", "1") }), unsettled(ReasonBadAnswer), 0, "", nil},
 		{"a status of two digits", nil, after(func(w *h2wire, id uint32) { w.say(id, "20", true) }), unsettled(ReasonBadAnswer), 0, "", nil},
 		{"an upper-case name", nil, after(func(w *h2wire, id uint32) { w.say(id, "200", true, "X-A", "1") }), unsettled(ReasonBadAnswer), 0, "", nil},

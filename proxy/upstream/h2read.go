@@ -173,7 +173,14 @@ func (c *h2conn) goAwayCame(f *http2.GoAwayFrame) {
 	}
 }
 
+// h2MaxSettings is far above what there is to set. Each of them may leave
+// something to write, and only the frame has an ACK that is counted.
+const h2MaxSettings = 100
+
 func (c *h2conn) settingsCame(f *http2.SettingsFrame) error {
+	if n := f.NumSettings(); n > h2MaxSettings {
+		return protocolError(fmt.Sprintf("SETTINGS with %d entries", n))
+	}
 	if err := f.ForeachSetting(c.settingCame); err != nil {
 		return err
 	}

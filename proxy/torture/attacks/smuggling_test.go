@@ -1,0 +1,147 @@
+package attacks
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// backends are the servers that judge, by name. Each starts one, with its
+// record in a file.
+var backends = map[string]func(t *testing.T, dir string) (addr string){
+	"nginx": startNginx,
+	"node": func(t *testing.T, dir string) string {
+		return port(t, start(t, program(t, "node", "nodejs"), "testdata/node.js", filepath.Join(dir, "seen"), "strict"))
+	},
+	"lenient node": func(t *testing.T, dir string) string {
+		return port(t, start(t, program(t, "node", "nodejs"), "testdata/node.js", filepath.Join(dir, "seen"), "lenient"))
+	},
+	"wsgi": func(t *testing.T, dir string) string {
+		return port(t, start(t, program(t, "python3", "python3"), "testdata/wsgi.py", filepath.Join(dir, "seen")))
+	},
+}
+
+// logged are settings under which the proxy tells of every request.
+const logged = plain + `
+listen: {address: ADDRESS, header_timeout: 300ms}
+log: {level: debug, access: true}
+`
+
+// Request smuggling: whatever bytes come in, the server behind the proxy sees
+// the requests that the fence saw, and no other.
+func TestSmuggling(t *testing.T) {
+	for name, backend := range backends {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel() // they wait more than they work
+			dir := t.TempDir()
+			addr := backend(t, dir)
+			settings := logged
+			if name == "lenient node" {
+				settings += "limits: {max_body_buffer: 0}\n" // no body is read ahead
+			}
+			p := newProxy(t, "http://"+addr, settings)
+			attacks := append(catalogue(), unfenced()...)
+			strike(t, p.Addr, attacks)
+			p.judged(t, filepath.Join(dir, "seen"), attacks)
+		})
+	}
+}
+
+// strike sends the attacks, a few at a time.
+func strike(t *testing.T, addr string, attacks []attack) {
+	work := make(chan int)
+	var wg sync.WaitGroup
+	for range 16 {
+		wg.Go(func() {
+			for i := range work {
+				send(t, addr, strings.ReplaceAll(attacks[i].raw, "ID", id(i)))
+			}
+		})
+	}
+	for i := range attacks {
+		work <- i
+	}
+	close(work)
+	wg.Wait()
+}
+
+// id is the name of an attack: of two bytes, since lengths count on it.
+func id(i int) string { return fmt.Sprintf("%c%c", 'A'+i/26, 'A'+i%26) }
+
+// send sends bytes on a connection of their own, and takes what comes until the
+// proxy has nothing more to say.
+func send(t *testing.T, addr, raw string) {
+	c, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	defer c.Close()
+	_, _ = io.WriteString(c, raw) // it may be refused before its end
+	for buf := make([]byte, 4096); ; {
+		_ = c.SetReadDeadline(time.Now().Add(400 * time.Millisecond)) // longer than the proxy waits
+		if _, err := c.Read(buf); err != nil {
+			return
+		}
+	}
+}
+
+// judged compares the records, once both have come to rest.
+func (p *proxy) judged(t *testing.T, record string, attacks []attack) {
+	t.Helper()
+	p.quiet()
+	var bad []string
+	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		if bad = judge(p.says(t), lines[seen](t, record)); len(bad) == 0 {
+			break
+		}
+	}
+	for _, b := range bad {
+		t.Error(b)
+	}
+	saw, says := lines[seen](t, record), p.says(t)
+	if len(saw) < 10 || len(says) < len(attacks)/3 {
+		t.Errorf("%d requests were seen and %d told of, for %d attacks: this has shown little", len(saw), len(says), len(attacks))
+	}
+	p.raised(t, says)
+	for i, a := range attacks {
+		n := 0
+		for _, l := range says {
+			if strings.HasSuffix(l.Target, id(i)) && certain[l.Decision] {
+				n++
+			}
+		}
+		if n != a.forwards && a.forwards >= 0 {
+			t.Errorf("%q: %d requests were forwarded, want %d", a.name, n, a.forwards)
+		}
+	}
+}
+
+// raised: only what was let in has raised a key, and by its own token.
+func (p *proxy) raised(t *testing.T, says []told) {
+	t.Helper()
+	tokens := map[string]bool{}
+	for _, l := range says {
+		if name, ok := strings.CutPrefix(l.Target, "/things/"); ok && (certain[l.Decision] || doubtful[l.Decision]) {
+			tokens["thing:"+name+" "+l.Token] = true
+		}
+	}
+	var list struct {
+		Keys []struct{ Key, Highest string }
+		Next string
+	}
+	if err := json.Unmarshal([]byte(p.admin("/v1/keys?limit=1000")), &list); err != nil || len(list.Keys) < 5 || list.Next != "" {
+		t.Errorf("%d keys, next %q: %v", len(list.Keys), list.Next, err)
+	}
+	for _, k := range list.Keys {
+		if !tokens[k.Key+" "+k.Highest] {
+			t.Errorf("the key %s was raised to %s by what was not let in", k.Key, k.Highest)
+		}
+	}
+}
