@@ -98,7 +98,7 @@ func sharedStore() []mutant {
 			sessionPkg, "TestLinger"),
 		one("R10-in-flight", "R10: what is in flight when the session ends loses its entry",
 			removeFile, "\t\t\t\t\tif h.uses > 0 {\n", "\t\t\t\t\tif h.uses > 0 {\n\t\t\t\t\t\ts.finish(h)\n",
-			sessionPkg, "TestStoryX6"),
+			sessionPkg, "TestNextSessionKeepsEntries"),
 		one("R6", "R6: an entry goes while writes of it are in flight",
 			holdFile, "\th.shard.wakeUp(h)\n\tif h.uses == 0 {\n", "\th.shard.wakeUp(h)\n\tif true {\n",
 			sessionPkg, "TestReleaseWaitsForWrites"),

@@ -29,7 +29,7 @@ func tokenOrder() []mutant {
 		header("lines", "the first of two token lines counts",
 			headerFile, "len(x.r.Header[t.header]) > 1 || ", "", "two token lines"),
 		header("list", "a list of tokens is malformed, and not ambiguous",
-			headerFile, " || strings.Contains(t.text, \",\")", "", "a list of tokens"),
+			headerFile, "strings.Contains(t.text, \",\")", "strings.Contains(t.text, \"\\n\")", "a list of tokens"),
 		header("missing", "a write without its token passes, where one is required",
 			headerFile, "\tcase absent != \"\" && !x.rule.Optional:\n", "\tcase false:\n", "no token"),
 		header("empty", "an empty header is none",
