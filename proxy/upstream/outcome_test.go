@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 )
 
 var settled = Outcome{Fate: Settled}
@@ -106,8 +107,8 @@ func outcomeRows() []outcomeRow {
 		{"chunked upload breaks off", func(r *Request) { large(r); r.Length = -1; r.Body = io.MultiReader(&zeros{9}, failing{}) }, uploadThen(func(w *wire) {}), unsettled(ReasonClientUpload), 0, "", errAny},
 		{"the body panics", func(r *Request) { large(r); r.Body = panicking{} }, uploadThen(func(w *wire) {}), unsettled(ReasonClientUpload), 0, "", errAny},
 		// Not sent.
-		{"no leave", func(r *Request) { r.MaySend = func() bool { return false } }, silent, notSent(ReasonNoLeave), 0, "", nil},
-		{"cut before the first byte", func(r *Request) { c := make(chan struct{}); close(c); r.Cut = c }, silent, notSent(ReasonCut), 0, "", ErrCut},
+		{"no leave", func(r *Request) { r.Timeout = time.Second; r.MaySend = func() bool { return false } }, silent, notSent(ReasonNoLeave), 0, "", nil},
+		{"cut before the first byte", func(r *Request) { r.Timeout = time.Second; c := make(chan struct{}); close(c); r.Cut = c }, silent, notSent(ReasonCut), 0, "", ErrCut},
 	}
 }
 

@@ -68,7 +68,11 @@ func run(ctx context.Context, w io.Writer, only string, verbose bool) (ok bool, 
 	if err := tree.unharmed(ctx, chosen); err != nil {
 		return false, err
 	}
-	fmt.Fprintf(w, "%d tests pass as the code stands (%.0f s)\n", len(tests(chosen)), time.Since(start).Seconds())
+	all := 0
+	for _, runs := range tests(chosen) {
+		all += len(runs)
+	}
+	fmt.Fprintf(w, "%d tests pass as the code stands (%.0f s)\n", all, time.Since(start).Seconds())
 	killed, survived, broken := 0, 0, 0
 	for _, m := range chosen {
 		if ctx.Err() != nil {

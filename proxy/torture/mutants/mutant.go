@@ -28,7 +28,7 @@ type edit struct {
 
 // all returns every mutant, in the order of the tables.
 func all() []mutant {
-	return slices.Concat(decisions(), waiting(), tickets(), operator(), unordered(), embeddedStore(), powerCuts(), memoryStore(), sharedStore(), sharedUnordered(),
+	return slices.Concat(decisions(), waiting(), tickets(), operator(), unordered(), embeddedStore(), powerCuts(), memoryStore(), sharedStore(), sharedUnordered(), engines(),
 		hop(), outcomes(), handler(), reload(), leases(), limits(), tokens(), tokenOrder(), paths(), normal())
 }
 
