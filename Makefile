@@ -58,7 +58,7 @@ fuzz:
 	.ci/fuzz $(FUZZTIME)
 
 ## mutants: each rule of the protocol taken out, its test has to fail (ONLY=A2)
-mutants:
+mutants: deps
 	$(GO) run ./proxy/torture/mutants $(if $(ONLY),-only $(ONLY))
 
 ## torture: the long form (WRITES=, KILLS=, SEED=); the short one is in test

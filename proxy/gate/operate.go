@@ -174,7 +174,7 @@ func (g *Gate) beginForget(s *shard, key tokenstore.Key) (*entry, error) {
 		why = fmt.Sprintf("%d writes are waiting", len(e.waiters))
 	case e.doubt:
 		why = "nobody knows whether its last raise is on record; raise it again, and then forget it"
-	case g.quarantine.Load() && !s.vouched[key] && (g.opts.Unordered || !e.durable.fresh):
+	case g.quarantine.Load() && !s.vouched[key] && (g.unordered.Load() || !e.durable.fresh):
 		// Without a look at the record: where there is none yet, forgetting it
 		// can wait.
 		why = "it is quarantined after a crash, until " + g.quarantineEnd.Format(time.RFC3339)

@@ -118,6 +118,23 @@ func TestForgetQuarantined(t *testing.T) {
 	})
 }
 
+// A reload that lets writes without a token pass quarantines keys without a record
+// too: they are not forgotten either, as their status says.
+func TestForgetQuarantinedByReload(t *testing.T) {
+	inTime(t, func(r *rig) {
+		r.startOn("other", time.Hour, on("other", 1)).mustBeSent()
+		r.crash()
+		r.start("w1", 1).mustBeSent().answer()
+		r.gate.Change(Options{Unordered: true})
+		if r.gate.Status("k", true).QuarantinedUntil.IsZero() {
+			t.Error("k is not quarantined")
+		}
+		r.mustBeInUse("quarantined")
+		after(settle)
+		r.mustForget("k")
+	})
+}
+
 // A write that comes while its key is forgotten waits, and begins anew; what
 // counts is decided after the removal is durable. A crash before that finds the
 // record, or none and nothing in flight.

@@ -12,25 +12,43 @@ import (
 )
 
 func (p *property) enter(rt *rapid.T) {
-	p.number++
 	var claims []Claim
+	bare := 0
 	for _, key := range rapid.SliceOfNDistinct(rapid.SampledFrom([]tokenstore.Key{"a", "b", "c"}), 1, 2, rapid.ID).Draw(rt, "keys") {
+		if p.model.unordered && rapid.IntRange(0, 2).Draw(rt, "without a token") == 0 {
+			bare++
+			claims = append(claims, Claim{Key: key, Unordered: true})
+			continue
+		}
 		near := p.disk.record(key).Highest.Major // most tokens are new, or the one in use
 		claims = append(claims, Claim{Key: key, Token: tok(max(near, 1) + rapid.Uint64Range(0, 4).Draw(rt, "token") - 1)})
 	}
+	read := bare == 0 && rapid.IntRange(0, 5).Draw(rt, "read") == 0
+	w := p.arrive(rt, claims, func(ctx context.Context, g *Gate, w *propertyWrite, patience time.Duration) error {
+		return g.Enter(ctx, Request{Claims: claims, DrainTimeout: patience, Settle: settle, Read: read}, w.ticket)
+	})
+	w.read = read
+	if w.bare() {
+		p.seen["without a token"]++
+	} else if bare > 0 {
+		p.seen["with and without a token"]++
+	}
+}
+
+// arrive lets a write come to the gate.
+func (p *property) arrive(rt *rapid.T, claims []Claim, enter func(context.Context, *Gate, *propertyWrite, time.Duration) error) *propertyWrite {
+	p.number++
 	// It ends between two ticks, when nothing else happens.
 	patience := time.Duration(rapid.SampledFrom([]int{5, 20, 100}).Draw(rt, "drain_timeout"))*time.Second + 500*time.Millisecond
-	read := rapid.IntRange(0, 5).Draw(rt, "read") == 0
-	w := &propertyWrite{result: make(chan error, 1), ticket: new(Ticket), deadline: time.Now().Add(patience),
-		modelWrite: &modelWrite{name: fmt.Sprintf("write %d %v", p.number, claims), claims: claims, read: read}}
+	w := &propertyWrite{result: make(chan error, 1), ticket: new(Ticket), deadline: time.Now().Add(patience), behind: len(p.pending), others: p.others > 0,
+		modelWrite: &modelWrite{name: fmt.Sprintf("write %d %v", p.number, claims), claims: claims, arrived: p.number}}
 	var ctx context.Context
 	ctx, w.cancel = context.WithCancel(context.Background())
 	p.model.writes = append(p.model.writes, w.modelWrite)
 	p.pending = append(p.pending, w)
 	g := p.gate
-	go func() {
-		w.result <- g.Enter(ctx, Request{Claims: claims, DrainTimeout: patience, Settle: settle, Read: read}, w.ticket)
-	}()
+	go func() { w.result <- enter(ctx, g, w, patience) }()
+	return w
 }
 
 // some draws one of ws; there must be one.
@@ -85,6 +103,7 @@ func (p *property) raiseElsewhere(rt *rapid.T) {
 		p.disk.records[m.Key] = next
 	}
 	p.disk.mu.Unlock()
+	p.records = p.disk.keys() // not by this gate
 	if err == nil {
 		p.disk.raised <- m
 		p.seen["raise elsewhere"]++

@@ -26,7 +26,7 @@ func TestModel(t *testing.T) {
 		}
 	}
 	seen := map[string]int{}
-	for range 10 {
+	for range 20 {
 		synctest.Test(t, func(t *testing.T) {
 			// rapid asks a *testing.T for its deadline, which has none in here.
 			rapid.Check(struct{ *testing.T }{t}, func(rt *rapid.T) {
@@ -37,7 +37,8 @@ func TestModel(t *testing.T) {
 			})
 		})
 	}
-	for _, what := range []string{"sent", "waited", "read", "stale", "overtaken", "drain timeout", "unavailable", "left", "stopping", "quarantined", "crash", "clean stop", "raise elsewhere"} {
+	for _, what := range []string{"sent", "waited", "read", "stale", "overtaken", "drain timeout", "unavailable", "left", "stopping", "quarantined", "crash", "clean stop", "raise elsewhere",
+		"without a token", "with and without a token", "recorded", "vouched for", "forgotten", "not forgotten", "reload", "overloaded", "too many keys", "overtaken in flight", "hurried", "session over", "cut"} {
 		if seen[what] < 5 {
 			t.Errorf("it came only %d times to %q: this run shows nothing of it", seen[what], what)
 		}
@@ -59,6 +60,8 @@ func (p *property) commands() map[string]func(*rapid.T) {
 		"":                p.check,
 		"enter":           p.enter,
 		"enter, again":    p.enter, // more often than the others
+		"and again":       p.enter,
+		"once more":       p.enter,
 		"settle":          p.settle,
 		"unsettle":        p.unsettle,
 		"leave":           p.leave,
@@ -68,6 +71,12 @@ func (p *property) commands() map[string]func(*rapid.T) {
 		"fail the disk":   seldom(p.failDisk),
 		"crash":           seldom(p.crash),
 		"stop":            seldom(p.stop),
+		"record":          seldom(p.record),
+		"vouch":           seldom(p.vouch),
+		"forget":          seldom(p.forget),
+		"reload":          seldom(p.reload),
+		"others write":    seldom(p.othersWrite),
+		"end the session": seldom(p.endSession),
 	}
 }
 
@@ -83,6 +92,17 @@ type property struct {
 	pending []*propertyWrite
 	flying  []*propertyWrite
 	number  int
+
+	limits  Options                 // as the last reload has set them
+	records int                     // of the disk, at the last check
+	room    int                     // and with those on their way, at the last reload
+	unsure  map[tokenstore.Key]bool // the store failed a raise: nobody knows what is on the disk
+
+	// Of a shared store, guarded by the disk's lock:
+	grants  []*lease
+	lost    chan struct{} // of the session
+	drained chan struct{} // of every grant; open while others have older writes
+	others  int           // since when they have, by the number of a write; 0 for none
 }
 
 // propertyWrite is a write at the gate of this life.
@@ -93,13 +113,20 @@ type propertyWrite struct {
 	result   chan error
 	deadline time.Time
 	waited   bool
+	behind   int  // how many were waiting when it came
+	hurried  bool // it has no token somewhere, and one with a token has waited for it
+	others   bool // other proxies had older writes meanwhile
+	lost     bool // the session of its grant is over
 }
 
 func newProperty(rt *rapid.T, seen map[string]int) *property {
 	p := &property{T: rt, seen: seen, shared: rapid.IntRange(0, 3).Draw(rt, "shared") == 0,
 		disk: &disk{records: map[tokenstore.Key]tokenstore.Record{}}}
+	p.model.unordered = !p.shared && rapid.IntRange(0, 3).Draw(rt, "unordered") == 0
 	if p.shared {
-		p.disk.raised = make(chan tokenstore.Mark)
+		p.disk.raised, p.disk.grant = make(chan tokenstore.Mark), p.newGrant
+		p.lost, p.drained = make(chan struct{}), make(chan struct{})
+		close(p.drained)
 	}
 	p.boot()
 	return p
@@ -107,11 +134,21 @@ func newProperty(rt *rapid.T, seen map[string]int) *property {
 
 // boot begins a life of the proxy on what the disk has.
 func (p *property) boot() {
-	g, err := New(p.disk, Options{Settle: settle, CachedMarks: 1})
+	o := p.limits
+	o.Settle, o.CachedMarks, o.Unordered = settle, 1, p.model.unordered
+	var store tokenstore.Store = counted{p.disk}
+	if p.shared {
+		store = p.disk // nobody counts the keys of a shared one
+	}
+	g, err := New(store, o)
 	if err != nil {
 		p.Fatal(err)
 	}
 	p.gate, p.pending, p.flying, p.model.stopping = g, nil, nil, false
+	p.model.vouched, p.model.kept, p.unsure = map[tokenstore.Key]bool{}, map[Claim]int{}, map[tokenstore.Key]bool{}
+	if p.model.forgotten == nil {
+		p.model.forgotten = map[tokenstore.Key]int{}
+	}
 }
 
 // check compares the gate with the model.
@@ -125,7 +162,7 @@ func (p *property) check(*rapid.T) {
 		case err := <-w.result:
 			w.cancel()
 			if err == nil {
-				w.sent = true
+				w.sent, w.sentAt = true, p.number
 				fresh = append(fresh, w)
 			} else {
 				p.refused(w, err)
@@ -140,7 +177,14 @@ func (p *property) check(*rapid.T) {
 		if err := p.model.maySend(w.modelWrite, p.disk.record, now); err != nil {
 			p.Fatal(err)
 		}
+		if !w.marks && (p.others > 0 && w.arrived > p.others || !w.ticket.MaySend()) {
+			p.Fatalf("%s was sent without a grant, or before other proxies were done", w.name)
+		}
 		p.seen["sent"]++
+		if w.marks {
+			p.seen["recorded"]++
+			continue
+		}
 		if w.waited {
 			p.seen["waited"]++
 		}
@@ -154,8 +198,14 @@ func (p *property) check(*rapid.T) {
 		if now.After(w.deadline) {
 			p.Fatalf("%s waits for %v too long", w.name, now.Sub(w.deadline))
 		}
-		if p.release != nil {
-			continue // the disk does not answer: it may wait for that
+		for _, o := range p.model.older(w.modelWrite, now, false) {
+			p.waitedFor(o)
+		}
+		if w.lost {
+			p.Fatalf("%s waits, and the session of its grant is over", w.name)
+		}
+		if p.release != nil || w.others && p.others > 0 {
+			continue // the disk does not answer, or other proxies write: it may wait for that
 		}
 		if err := p.model.mayWait(w.modelWrite, p.disk.record, now); err != nil {
 			p.Fatal(err)
@@ -164,6 +214,11 @@ func (p *property) check(*rapid.T) {
 			p.seen["quarantined"]++
 		}
 	}
+	p.checkFlying()
+	if n := p.disk.keys(); n > p.records && p.limits.MaxKeys > 0 && n > max(int(p.limits.MaxKeys), p.room) {
+		p.Fatalf("there are %d records, and may be %d", n, p.limits.MaxKeys)
+	}
+	p.records = p.disk.keys()
 }
 
 // refused makes sure that what the gate said is true.
@@ -180,8 +235,8 @@ func (p *property) refused(w *propertyWrite, err error) {
 			p.seen["overtaken"]++
 		}
 	case errors.As(err, &timeout):
-		older := p.model.older(w.modelWrite, w.deadline)
-		if time.Now().Before(w.deadline) || len(older) == 0 && !p.model.quarantined(w.modelWrite, w.deadline) {
+		older := p.model.older(w.modelWrite, w.deadline, true)
+		if time.Now().Before(w.deadline) || len(p.model.older(w.modelWrite, w.deadline, false)) == 0 && !p.model.quarantined(w.modelWrite, w.deadline) && !w.others {
 			p.Fatalf("%s: %v, too early, or it waited for nothing", w.name, err)
 		}
 		for _, o := range older {
@@ -190,6 +245,11 @@ func (p *property) refused(w *propertyWrite, err error) {
 					continue // another one is in flight
 				}
 				p.Fatalf("%s: retry after %v, and %s may land until %v", w.name, timeout.RetryAfter, o.name, o.until.Sub(w.deadline))
+			}
+		}
+		for _, c := range w.claims {
+			if first, ok := p.model.kept[c]; !ok || w.arrived < first {
+				p.model.kept[c] = w.arrived
 			}
 		}
 		p.seen["drain timeout"]++
@@ -208,8 +268,21 @@ func (p *property) refused(w *propertyWrite, err error) {
 			p.Fatalf("%s: %v, and nobody stops it", w.name, err)
 		}
 		p.seen["stopping"]++
+	case errors.Is(err, ErrOverloaded):
+		if p.limits.MaxWaiting == 0 || w.behind < p.limits.MaxWaiting {
+			p.Fatalf("%s: %v, and %d were", w.name, err, w.behind)
+		}
+		p.seen["overloaded"]++
+	case errors.Is(err, ErrTooManyKeys):
+		if n := p.newKeys(w); n == 0 || p.limits.MaxKeys == 0 || int64(p.disk.keys()+n) <= p.limits.MaxKeys {
+			p.Fatalf("%s: %v, and there are %d", w.name, err, p.disk.keys())
+		}
+		p.seen["too many keys"]++
 	default:
 		p.Fatalf("%s: %v", w.name, err)
+	}
+	for _, c := range w.claims {
+		p.unsure[c.Key] = p.unsure[c.Key] || w.trouble
 	}
 }
 
@@ -218,6 +291,9 @@ func (p *property) quiet() {
 	p.disk.break_(nil)
 	if p.release != nil {
 		p.holdDisk(nil)
+	}
+	if p.others > 0 {
+		p.othersWrite(nil)
 	}
 	for range 5 {
 		for range 30 { // a minute, tick by tick
@@ -235,6 +311,11 @@ func (p *property) quiet() {
 	if c := p.gate.Counts(); len(p.pending)+len(p.flying) > 0 || c.InFlight != 0 || c.Unsettled != 0 || c.Waiting != 0 || c.Quarantine {
 		p.Fatalf("left behind: %+v, %d and %d", c, len(p.pending), len(p.flying))
 	}
+	for i, g := range p.grants {
+		if n := g.released.Load(); n != 1 {
+			p.Fatalf("grant %d of %d was released %d times", i, len(p.grants), n)
+		}
+	}
 	for i := range p.gate.table.shard {
 		for k, e := range p.gate.table.shard[i].active {
 			if e.refs != 0 || !e.rests || e.registered != nil || len(e.waiters) != 0 {
@@ -248,6 +329,9 @@ func (p *property) quiet() {
 func (p *property) end() {
 	if p.release != nil {
 		p.holdDisk(nil)
+	}
+	if p.others > 0 {
+		p.othersWrite(nil)
 	}
 	for _, w := range append(p.pending, p.flying...) {
 		w.cancel()

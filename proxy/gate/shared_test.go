@@ -280,6 +280,34 @@ func TestSharedHeld(t *testing.T) {
 	})
 }
 
+// What the store has kept is of one key and for a write. Several keys take theirs
+// together, or one of them would be written on without an entry (R2), and a read
+// gives its own back before it is sent (R6).
+func TestSharedHeldIsForOneWrite(t *testing.T) {
+	inSharedTime(t, func(r *rig, last func() *lease) {
+		r.gate.Stop()
+		g, err := New(keeping{r.disk, func(m tokenstore.Mark) (tokenstore.Grant, bool) {
+			t.Errorf("asked for %+v", m)
+			return r.disk.grant(), true
+		}}, r.opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.gate = g
+		two := r.startOn("two", time.Hour, Claim{Key: "a", Token: tok(1)}, Claim{Key: "b", Token: tok(1)}).mustWait()
+		close(last().drained)
+		synctest.Wait()
+		two.mustBeSent().answer()
+		read := r.read("read", Claim{Key: "a", Token: tok(1)}).mustWait()
+		close(last().drained)
+		synctest.Wait()
+		read.mustBeSent()
+		if n := last().released.Load(); n != 1 {
+			t.Errorf("the grant of a read that was sent is released %d times", n)
+		}
+	})
+}
+
 // A raise at another proxy is told to the writes in flight here at once, though
 // nobody here waits for them.
 func TestSharedRaiseCutsAtOnce(t *testing.T) {

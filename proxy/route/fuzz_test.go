@@ -169,7 +169,7 @@ func checkRelaxed(t *testing.T, table *Table, target string) {
 
 // A fuzz target without seeds tests nothing in an ordinary run.
 func TestSeedsAreThere(t *testing.T) {
-	for _, name := range []string{"FuzzTarget", "FuzzTemplate", "FuzzBody", "FuzzFilter"} {
+	for _, name := range []string{"FuzzTarget", "FuzzTemplate", "FuzzBody", "FuzzFilter", "FuzzHeaders", "FuzzQuery", "FuzzHost", "FuzzOwners"} {
 		entries, err := os.ReadDir("testdata/fuzz/" + name)
 		if err != nil || len(entries) == 0 {
 			t.Errorf("%s has no seed corpus: %v", name, err)

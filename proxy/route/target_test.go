@@ -137,6 +137,7 @@ func TestTargetForms(t *testing.T) {
 		{"CONNECT", "CONNECT", "example.com:443", "method-not-allowed", ""},
 		{"CONNECT with a path", "CONNECT", "/accounts/42", "method-not-allowed", ""},
 		{"PRI", "PRI", "*", "bad-request", ""},
+		{"PRI with a path", "PRI", "/other", "bad-request", ""},
 		{"asterisk", "OPTIONS", "*", "bad-request", ""},
 		{"asterisk of a read", "GET", "*", "bad-request", ""},
 		{"no target", "GET", "", "bad-request", ""},
@@ -146,6 +147,7 @@ func TestTargetForms(t *testing.T) {
 		{"no host", "GET", "http:///accounts/42", "bad-request", ""},
 		{"no host, a write", "PUT", "http:///accounts/42", "bad-request", ""},
 		{"OPTIONS of a server", "OPTIONS", "http://example.com", "bad-request", ""},
+		{"OPTIONS of a path", "OPTIONS", "http://example.com/other", "-", "/other"},
 		{"absolute read", "GET", "HTTP://example.com/a//%62?c;d", "-", "/a//%62?c;d"},
 		{"absolute read without a path", "GET", "http://example.com", "-", "/"},
 		{"absolute read with a query only", "GET", "http://example.com?x", "-", "/?x"},
@@ -178,10 +180,16 @@ func TestFold(t *testing.T) {
 		{"/a/x/%252e%252e/b", "/a/b"}, {"/a/%2%35%36%32", "/a/b"}, {"/a/b%00c", "/a/b"},
 		{"/a/b#c", "/a/b"}, {"/a/b%0a", "/a/b"}, {"/a/%\x0162", "/a/b"}, {"/a%c0%afb", "/a/b"},
 		{"/a/%e2%84%aa", "/a/k"}, {"/a/%ff%C3", "/a/\xff\xc3"}, {"/a/%zz%", "/a/%zz%"},
-		{"/%C3%84", "/" + string(lowerRune('ä'))},
+		{"/%C3%84", "/" + string(lowerRune('ä'))}, {"/a/b%7f", "/a/b"}, {"/%E0%A4%B9/%E1%80%80", "/ह/က"}, {"/a/x/%C0%AE%C0%AE/b", "/a/b"}, {"/a%e0%80%afb", "/a/b"},
 	} {
 		if got := fold(test.raw, PathPolicy{}); got != test.want {
 			t.Errorf("fold(%q) = %q, want %q", test.raw, got, test.want)
+		}
+	}
+	keep := PathPolicy{EncodedSlash: true, Params: true}
+	for raw, want := range map[string]string{"/a%2Fb;c": "/a%2fb;c", "/a%2F%01b": "/a%2fb", "/a%c0%afb": "/a/b", "/a%5Cb": "/a/b"} {
+		if got := fold(raw, keep); got != want {
+			t.Errorf("fold(%q), which keeps slashes and parameters, = %q, want %q", raw, got, want)
 		}
 	}
 }

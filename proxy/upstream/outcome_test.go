@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 )
 
 var settled = Outcome{Fate: Settled}
@@ -83,6 +84,12 @@ func outcomeRows() []outcomeRow {
 		{"too large trailers", nil, answers(chunkedH + "0\r\nX: " + strings.Repeat("x", 9<<10) + "\r\n\r\n"), unsettled(ReasonBadAnswer), 200, "", errHeadTooLarge},
 		{"two lengths", nil, answers("HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\nok"), unsettled(ReasonBadAnswer), 0, "", nil},
 		{"chunked and a length", nil, answers("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Length: 3\r\n\r\n0\r\n\r\n"), unsettled(ReasonBadAnswer), 0, "", nil},
+		{"another coding than chunked", nil, answers("HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n"), unsettled(ReasonBadAnswer), 0, "", nil},
+		{"chunked twice", nil, answers("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"), unsettled(ReasonBadAnswer), 0, "", nil},
+		{"chunked in HTTP/1.0", nil, answers("HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"), unsettled(ReasonBadAnswer), 0, "", nil},
+		{"a length that is no number", nil, answers("HTTP/1.1 200 OK\r\nContent-Length: +2\r\n\r\nok"), unsettled(ReasonBadAnswer), 0, "", nil},
+		{"a status below 100", nil, answers("HTTP/1.1 099 X\r\nContent-Length: 0\r\n\r\n"), unsettled(ReasonBadAnswer), 0, "", nil},
+		{"a status of four digits", nil, answers("HTTP/1.1 2000 X\r\nContent-Length: 0\r\n\r\n"), unsettled(ReasonBadAnswer), 0, "", nil},
 		{"a space before the colon", nil, answers("HTTP/1.1 200 OK\r\nTransfer-Encoding : chunked\r\n\r\n0\r\n\r\n"), unsettled(ReasonBadAnswer), 0, "", nil},
 		{"a bad chunk size", nil, answers(chunkedH + "2\r\nok\r\nx\r\n"), unsettled(ReasonBadAnswer), 200, "ok", errAny},
 		{"101 unasked", nil, answers("HTTP/1.1 101 S\r\nUpgrade: x\r\n\r\n"), unsettled(ReasonBadAnswer), 0, "", nil},
@@ -100,8 +107,8 @@ func outcomeRows() []outcomeRow {
 		{"chunked upload breaks off", func(r *Request) { large(r); r.Length = -1; r.Body = io.MultiReader(&zeros{9}, failing{}) }, uploadThen(func(w *wire) {}), unsettled(ReasonClientUpload), 0, "", errAny},
 		{"the body panics", func(r *Request) { large(r); r.Body = panicking{} }, uploadThen(func(w *wire) {}), unsettled(ReasonClientUpload), 0, "", errAny},
 		// Not sent.
-		{"no leave", func(r *Request) { r.MaySend = func() bool { return false } }, silent, notSent(ReasonNoLeave), 0, "", nil},
-		{"cut before the first byte", func(r *Request) { c := make(chan struct{}); close(c); r.Cut = c }, silent, notSent(ReasonCut), 0, "", ErrCut},
+		{"no leave", func(r *Request) { r.Timeout = time.Second; r.MaySend = func() bool { return false } }, silent, notSent(ReasonNoLeave), 0, "", nil},
+		{"cut before the first byte", func(r *Request) { r.Timeout = time.Second; c := make(chan struct{}); close(c); r.Cut = c }, silent, notSent(ReasonCut), 0, "", ErrCut},
 	}
 }
 

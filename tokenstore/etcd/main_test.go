@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,7 +22,12 @@ import (
 
 // shared is the server of the tests that do not stop it, started by the first
 // of them.
-var shared = sync.OnceValues(func() (*etcdtest.Server, error) { return etcdtest.New() })
+var shared = sync.OnceValues(func() (*etcdtest.Server, error) {
+	started.Store(true)
+	return etcdtest.New()
+})
+
+var started atomic.Bool
 
 func TestMain(m *testing.M) {
 	if os.Getenv(childEndpoint) != "" {
@@ -30,10 +36,12 @@ func TestMain(m *testing.M) {
 	flag.Parse()
 	_ = flag.Set("test.parallel", "8") // these tests wait for the most part
 	code := m.Run()
-	if s, err := shared(); err == nil {
-		if err := s.Close(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			code = 1
+	if started.Load() { // not by the workers of a fuzz test
+		if s, err := shared(); err == nil {
+			if err := s.Close(); err != nil {
+				fmt.Fprintln(os.Stderr, err)
+				code = 1
+			}
 		}
 	}
 	os.Exit(code)

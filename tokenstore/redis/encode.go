@@ -81,11 +81,11 @@ func decodeRecord(key tokenstore.Key, raw string) (rec tokenstore.Record, ok boo
 	if len(raw) < head {
 		return rec, true, &tokenstore.DamagedError{Key: key, Why: "what Redis has there is not a record of ours"}
 	}
-	when, err := strconv.ParseInt(raw[tokenstore.TokenSize:head], 10, 64)
+	when, err := strconv.ParseUint(raw[tokenstore.TokenSize:head], 10, 63) // digits alone, as the scripts write them
 	if err != nil {
 		return rec, true, &tokenstore.DamagedError{Key: key, Why: fmt.Sprintf("the time of the raise is %q", raw[tokenstore.TokenSize:head])}
 	}
-	rec.RaisedAt, rec.Holder = time.UnixMicro(when), raw[head:]
+	rec.RaisedAt, rec.Holder = time.UnixMicro(int64(when)), raw[head:]
 	rec.Highest, err = decodeToken(raw[:tokenstore.TokenSize])
 	return rec, true, err
 }

@@ -58,6 +58,29 @@ func TestSessionEndsWhileWaiting(t *testing.T) {
 	})
 }
 
+// R10: what was in flight when the session ended keeps its entry under the next
+// session too, until it is over or linger is.
+func TestNextSessionKeepsEntries(t *testing.T) {
+	inTime(t, func(r *rig) {
+		a, b := r.proxy("RA"), r.proxy("RB")
+		w1 := a.ask("w1", 1).mustBeAdmitted(0)
+		w1.send()
+		a.port.Cut(true)
+		r.at(ttl + time.Second)
+		if !w1.wasCut() {
+			t.Error("w1 was not cut")
+		}
+		a.port.Cut(false)
+		r.at(ttl + 5*time.Second)
+		a.askFor("w", tokenstore.Mark{Key: "other", Token: tok(1)}).mustBeAdmitted(0).grant.Release() // in the next session
+		w2 := b.ask("w2", 2).mustWait()
+		r.at(ttl + 15*time.Second)
+		w2.mustWait()
+		w1.mustLand()
+		w2.mustBeAdmitted(settle)
+	})
+}
+
 // R9: any number of proxies remove what a dead one has left, whether somebody
 // waits for it or not; those that come later wait for nothing.
 func TestLinger(t *testing.T) {

@@ -5,7 +5,7 @@
 // runs the one test that must fail then.
 //
 //	go run ./proxy/torture/mutants            all of them
-//	go run ./proxy/torture/mutants -only A2   one of them
+//	go run ./proxy/torture/mutants -only A2   one of them; J,path-* for several
 //	go run ./proxy/torture/mutants -list      what there is
 //
 // A mutant counts as killed only if its test ran and failed. One that does not
@@ -20,11 +20,13 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path"
+	"strings"
 	"time"
 )
 
 func main() {
-	only := flag.String("only", "", "run the mutant with this name alone")
+	only := flag.String("only", "", "run the mutants with this name alone, or with one of several, like J,path-*")
 	list := flag.Bool("list", false, "print the mutants and end")
 	verbose := flag.Bool("v", false, "print what the tests printed")
 	flag.Parse()
@@ -66,7 +68,11 @@ func run(ctx context.Context, w io.Writer, only string, verbose bool) (ok bool, 
 	if err := tree.unharmed(ctx, chosen); err != nil {
 		return false, err
 	}
-	fmt.Fprintf(w, "%d tests pass as the code stands (%.0f s)\n", len(tests(chosen)), time.Since(start).Seconds())
+	all := 0
+	for _, runs := range tests(chosen) {
+		all += len(runs)
+	}
+	fmt.Fprintf(w, "%d tests pass as the code stands (%.0f s)\n", all, time.Since(start).Seconds())
 	killed, survived, broken := 0, 0, 0
 	for _, m := range chosen {
 		if ctx.Err() != nil {
@@ -96,15 +102,24 @@ func run(ctx context.Context, w io.Writer, only string, verbose bool) (ok bool, 
 	return survived+broken == 0 && killed > 0, nil
 }
 
-// choose returns the mutants to play.
-func choose(ms []mutant, only string) ([]mutant, error) {
+// choose returns the mutants to play: all, or those that one of the patterns
+// names, which are parted by commas.
+func choose(ms []mutant, only string) (chosen []mutant, err error) {
 	if only == "" {
 		return ms, nil
 	}
-	for _, m := range ms {
-		if m.name == only {
-			return []mutant{m}, nil
+	for pattern := range strings.SplitSeq(only, ",") {
+		found := false
+		for _, m := range ms {
+			if ok, err := path.Match(pattern, m.name); err != nil {
+				return nil, fmt.Errorf("-only %s: %w", pattern, err)
+			} else if ok {
+				chosen, found = append(chosen, m), true
+			}
+		}
+		if !found {
+			return nil, fmt.Errorf("there is no mutant %q; -list names them", pattern)
 		}
 	}
-	return nil, fmt.Errorf("there is no mutant %q; -list names them", only)
+	return chosen, nil
 }

@@ -28,8 +28,8 @@ type edit struct {
 
 // all returns every mutant, in the order of the tables.
 func all() []mutant {
-	return slices.Concat(decisions(), waiting(), tickets(), operator(), unordered(), embeddedStore(), powerCuts(), memoryStore(), sharedStore(), sharedUnordered(),
-		hop(), outcomes(), handler(), reload(), leases(), limits(), tokens(), paths())
+	return slices.Concat(decisions(), waiting(), tickets(), operator(), unordered(), embeddedStore(), powerCuts(), memoryStore(), sharedStore(), sharedUnordered(), engines(),
+		hop(), outcomes(), handler(), reload(), leases(), limits(), tokens(), tokenOrder(), paths(), normal())
 }
 
 // one is a mutant of a single edit.

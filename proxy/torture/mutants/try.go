@@ -61,27 +61,25 @@ func (t *tree) test(ctx context.Context, pkg, run string, limit time.Duration) (
 	return string(out), err
 }
 
-// tests returns the top-level tests of the mutants, by package and name.
-func tests(ms []mutant) map[string]bool {
-	set := map[string]bool{}
+// tests returns the tests of the mutants as one -run expression for each package.
+// Of a test with many subtests only those run that a mutant must fail.
+func tests(ms []mutant) map[string][]string {
+	byPkg := map[string][]string{}
 	for _, m := range ms {
-		top, _, _ := strings.Cut(m.test, "/")
-		set[m.pkg+" "+top] = true
+		if run := pattern(m.test); !slices.Contains(byPkg[m.pkg], run) {
+			byPkg[m.pkg] = append(byPkg[m.pkg], run)
+		}
 	}
-	return set
+	return byPkg
 }
 
 // unharmed makes sure that every test which a mutant must fail is there and
 // passes without it, one run for each package.
 func (t *tree) unharmed(ctx context.Context, ms []mutant) error {
-	byPkg := map[string][]string{}
-	for _, at := range slices.Sorted(maps.Keys(tests(ms))) {
-		pkg, top, _ := strings.Cut(at, " ")
-		byPkg[pkg] = append(byPkg[pkg], quote(top))
-	}
+	byPkg := tests(ms)
 	var errs []error
 	for _, pkg := range slices.Sorted(maps.Keys(byPkg)) {
-		out, err := t.test(ctx, pkg, "^("+strings.Join(byPkg[pkg], "|")+")$", 5*testTime)
+		out, err := t.test(ctx, pkg, strings.Join(byPkg[pkg], "|"), 5*testTime)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("the tests of %s fail without any mutant: %w\n%s", pkg, err, out))
 			continue
