@@ -28,6 +28,8 @@ type Backend struct {
 	done chan struct{}  // closed by Close
 	wg   sync.WaitGroup // the listener and every connection
 
+	pulse *pulse
+
 	mu    sync.Mutex // guards what follows
 	conns map[net.Conn]bool
 	marks map[uint32]*mark
@@ -47,9 +49,14 @@ func StartBackend(h *History, opts BackendOptions) (*Backend, error) {
 		return nil, fmt.Errorf("the backend does not listen: %w", err)
 	}
 	b := &Backend{h: h, opts: opts, ln: ln, done: make(chan struct{}), conns: map[net.Conn]bool{}, marks: map[uint32]*mark{}}
+	b.pulse = newPulse(h)
+	b.wg.Go(func() { b.pulse.beat(b.done) })
 	b.wg.Go(b.listen)
 	return b, nil
 }
+
+// Late is the longest time for which the test itself has stood still.
+func (b *Backend) Late() time.Duration { return b.pulse.longest() }
 
 // URL is the backend's address for upstream.url.
 func (b *Backend) URL() string { return "http://" + b.ln.Addr().String() }

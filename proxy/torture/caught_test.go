@@ -76,9 +76,9 @@ func stormOverStandin(t *testing.T, f fault, writes, ends int) ([]Event, error) 
 		leavers = 500
 	}
 	run := Run{
-		Seed: 1, Clients: 32, Keys: 4, Writes: writes, Ends: ends, Addr: addr, H: h,
+		Seed: 1, Clients: 32, Keys: 4, Writes: writes, Blows: ends, Addr: addr, H: h,
 		Draw: Draw{Rand: rand.New(rand.NewPCG(1, 1)), Patience: 400 * time.Millisecond, Late: testLimits.Settle / 3, Buffer: 8 << 10, Leavers: leavers, Silence: 3 * time.Second},
-		End: func(int) error {
+		Strike: func(int) error {
 			h.Add(Event{Kind: Kill})
 			disk := s.crash()
 			s = start(disk)

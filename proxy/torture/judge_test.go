@@ -74,8 +74,8 @@ func TestJudges(t *testing.T) {
 		{"settle after a reset", []Event{ev(Arrive, 1, 1), ev(Drop, 1, 1), ev(Arrive, 2, 2).after(310 * ms)}, ""},
 		{"too soon after a 202", []Event{ev(Arrive, 1, 1), ev(Respond, 1, 1).status(202), ev(Arrive, 2, 2).after(290 * ms)}, "a newer write waits"},
 		{"at once after a 500", []Event{ev(Arrive, 1, 1), ev(Respond, 1, 1).status(500), ev(Arrive, 2, 2)}, ""},
-		{"too soon after the proxy gave up", []Event{ev(Arrive, 1, 1), ev(Lost, 1, 1), ev(Arrive, 2, 2).after(140 * ms)}, "a newer write waits"},
-		{"an answer after the proxy gave up", []Event{ev(Arrive, 1, 1), ev(Lost, 1, 1), ev(Respond, 1, 1).status(200), ev(Arrive, 2, 2).after(140 * ms)}, "a newer write waits"},
+		{"too soon after the proxy gave up", []Event{ev(Arrive, 1, 1), ev(Lost, 1, 1), ev(Arrive, 2, 2).after(90 * ms)}, "a newer write waits"},
+		{"an answer after the proxy gave up", []Event{ev(Arrive, 1, 1), ev(Lost, 1, 1), ev(Respond, 1, 1).status(200), ev(Arrive, 2, 2).after(90 * ms)}, "a newer write waits"},
 		{"too soon after a start", []Event{ev(Arrive, 1, 1), Event{Kind: Start}.after(100 * ms), ev(Arrive, 2, 2).after(390 * ms)}, "a newer write waits"},
 		{"settle after a start", []Event{ev(Arrive, 1, 1), Event{Kind: Start}.after(100 * ms), ev(Arrive, 2, 2).after(400 * ms)}, ""},
 		{"no answer", []Event{ev(Send, 1, 1), ev(Gone, 1, 1).named(Silent)}, "every client gets its answer"},
@@ -115,7 +115,7 @@ func TestTally(t *testing.T) {
 		[]Event{ev(Send, 5, 3), ev(Gone, 5, 3).named(Left), {Kind: Kill}, {Kind: Start}},
 		[]Event{ev(Send, 6, 3), ev(Answer, 6, 3).status(503)},
 	)...)
-	want := Tally{Sent: 7, Kept: 1, Stale: 2, Overtaken: 1, Waited: 1, Equal: 1, Unknown: 1, Refused: 1, Late: 1, Dropped: 1, Left: 1, Starts: 1}
+	want := Tally{Sent: 7, Kept: 1, Stale: 2, Overtaken: 1, Waited: 1, Equal: 1, Unknown: 1, Refused: 1, Late: 1, Dropped: 1, Left: 1, Starts: 1, Parted: [4]int{1, 0, 0, 5}}
 	if got := Count(h); got != want {
 		t.Errorf("counted\n%+v, want\n%+v", got, want)
 	}

@@ -125,7 +125,11 @@ func (v *visit) act(release <-chan struct{}) bool {
 		v.answer(true)
 	case Reset:
 		v.reset()
-	case Hang:
+	case Hang, HalfClose:
+		if tcp, ok := v.c.(*net.TCPConn); ok && v.plan.End == HalfClose {
+			v.end(Drop, 0)
+			tcp.CloseWrite()
+		}
 		select {
 		case <-v.gone:
 		case <-v.b.done:
@@ -149,10 +153,14 @@ func (v *visit) apply() {
 }
 
 // end records how the write ended, the first time; from then on it may be
-// applied for as long as the backend's settle.
+// applied for as long as the backend's settle. Where the proxy has left, that
+// counts from when it may have left at the earliest.
 func (v *visit) end(kind Kind, status uint16) bool {
 	e := v.of(kind)
 	e.Status = status
+	if kind == Lost {
+		e.Since = v.b.pulse.since(v.b.h.Now())
+	}
 	return v.b.h.AddIf(e, func(now time.Duration) bool {
 		v.mu.Lock()
 		defer v.mu.Unlock()
@@ -160,6 +168,9 @@ func (v *visit) end(kind Kind, status uint16) bool {
 			return false
 		}
 		v.ended = true
+		if kind == Lost {
+			now = e.Since
+		}
 		v.deadline = min(v.deadline, now+v.b.opts.Settle)
 		return true
 	})
