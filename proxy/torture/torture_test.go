@@ -59,8 +59,12 @@ func newOrdeal(t *testing.T, bin string, seed uint64, writes, kills int) *ordeal
 	o.clients = wire(t, s.h, "client and proxy", s.proxy.Addr, RelayOptions{
 		Harm: Harms{Seed: seed + 1<<32, PerMille: 12, There: 1 << 10, Back: 500, Delay: 100 * time.Millisecond}.Of})
 	s.lim.Bound = ordealBound
+	clients, keys := 128, 24
+	if writes > 100_000 { // each key waits most of the time for what was lost from sight
+		clients, keys = 320, 64
+	}
 	o.run = Run{
-		Seed: seed, Clients: 128, Keys: 24, Writes: writes, Blows: len(o.steps), Addr: s.proxy.Addr, Relay: o.clients, H: s.h,
+		Seed: seed, Clients: clients, Keys: keys, Writes: writes, Blows: len(o.steps), Addr: s.proxy.Addr, Relay: o.clients, H: s.h,
 		Draw:   Draw{Patience: ordealResponse, Late: s.lim.Settle / 6, Buffer: 8 << 10, Silence: ordealBound + time.Second},
 		Strike: func(i int) error { return o.striker.Strike(o.steps[i]) },
 	}
@@ -88,8 +92,8 @@ func wire(t *testing.T, h *History, between, to string, opts RelayOptions) *Rela
 	return r
 }
 
-// TestTorture is the whole promise at once: 128 clients, random tokens on 24
-// keys, a backend that delays, drops and applies late, clients that stall and
+// TestTorture is the whole promise at once: 128 clients (320 in the long form),
+// random tokens on 24 keys (64), a backend that delays, drops and applies late, clients that stall and
 // leave, a network that harms their connections, and a proxy that is killed
 // again and again, stopped, reloaded, and left without a disk. The long form is
 // set by FENCEPROXY_TORTURE_SEED, _WRITES and _KILLS; one seed draws the same
