@@ -20,7 +20,7 @@ func TestStandinsAreCaught(t *testing.T) {
 		caught []string // the judges that must speak
 	}{
 		{"sound", sound, 1500, 3, nil},
-		{"check then forward", noDrain, 1000, 1, []string{"a newer write waits", "applied tokens never decrease"}},
+		{"check then forward", noDrain, 1000, 1, []string{"applied tokens never decrease"}},
 		{"forgets at a crash", noRecord, 1500, 10, []string{"a stale token is refused for ever"}},
 		{"no quarantine", noQuarantine, 1500, 4, []string{"a newer write waits"}},
 		{"sends again", resends, 1000, 1, []string{"no write is sent or applied twice"}},
@@ -32,6 +32,7 @@ func TestStandinsAreCaught(t *testing.T) {
 		{"answers nobody who waited", hangs, 300, 1, []string{"every client gets its answer"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			h, err := stormOverStandin(t, c.fault, c.writes, c.ends)
 			found := Verdict(h, testLimits)
 			t.Logf("%+v", Count(h))

@@ -46,7 +46,7 @@ func (p *pulse) since(now time.Duration) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if now-p.last > beat+late {
-		if p.last > p.to+after { // else it is one with the standstill before
+		if p.to == 0 || p.last > p.to+after { // else it is one with the standstill before
 			p.from = p.last
 		}
 		p.to = now

@@ -37,6 +37,9 @@ const (
 	ordealBound = 2*ordealDrain + 2*ordealResponse + 2*ordealSettle + 5*time.Second
 )
 
+// ordealLimits are what its history is judged by.
+var ordealLimits = Limits{Settle: ordealSettle, Bound: ordealBound, Unsettled: map[uint16]bool{202: true, 502: true, 504: true}}
+
 // ordeal is a proxy, a backend, and all that is done to them in one run.
 type ordeal struct {
 	*site
@@ -58,7 +61,7 @@ func newOrdeal(t *testing.T, bin string, seed uint64, writes, kills int) *ordeal
 	o.site = s
 	o.clients = wire(t, s.h, "client and proxy", s.proxy.Addr, RelayOptions{
 		Harm: Harms{Seed: seed + 1<<32, PerMille: 12, There: 1 << 10, Back: 500, Delay: 100 * time.Millisecond}.Of})
-	s.lim.Bound = ordealBound
+	s.lim = ordealLimits
 	clients, keys := 128, 24
 	if writes > 100_000 { // each key waits most of the time for what was lost from sight
 		clients, keys = 320, 64
@@ -119,11 +122,29 @@ func TestTorture(t *testing.T) {
 	}
 	took := time.Since(begin)
 	o.judge()
+	o.porcupine()
 	o.tell(took)
 	if t.Failed() {
 		o.keepHistory()
-		t.Logf("again: make torture SEED=%d WRITES=%d KILLS=%d", seed, writes, kills)
+		t.Logf("the same again: make torture SEED=%d WRITES=%d KILLS=%d; the judges alone: FENCEPROXY_TORTURE_HISTORY=FILE go test -v -run TestSavedHistory ./proxy/torture", seed, writes, kills)
 	}
+}
+
+// TestSavedHistory judges once more what a run has saved, see
+// FENCEPROXY_TORTURE_HISTORY.
+func TestSavedHistory(t *testing.T) {
+	path := os.Getenv("FENCEPROXY_TORTURE_HISTORY")
+	if path == "" {
+		t.Skip("FENCEPROXY_TORTURE_HISTORY names no file")
+	}
+	h, err := Load(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, bad := range Verdict(h, ordealLimits) {
+		t.Error(bad)
+	}
+	t.Logf("%+v", Count(h))
 }
 
 // tell prints what happened, and fails where that was too little.
