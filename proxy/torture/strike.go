@@ -46,7 +46,7 @@ func (s *Striker) strike(st Step) error {
 		if err := p.FillDisk(true); err != nil {
 			return err
 		}
-		time.Sleep(200*time.Millisecond + st.Wait) // for some raises to be tried
+		time.Sleep(500*time.Millisecond + st.Wait) // for some raises to be tried
 		st.Look = true
 		return s.kill(st)
 	case KillLeaving:

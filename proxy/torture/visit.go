@@ -114,8 +114,9 @@ func (v *visit) act(release <-chan struct{}) bool {
 	if !v.b.sleep(v.plan.Delay) {
 		return false
 	}
-	if v.plan.Late == 0 && !v.plan.Skip {
-		v.apply()
+	if v.plan.Late == 0 && !v.plan.Skip && !v.apply() && v.plan.Status < 300 {
+		v.reset() // it came to this so late that it may not be done any more: no word of success
+		return false
 	}
 	again := false
 	switch v.plan.End {
@@ -144,8 +145,8 @@ func (v *visit) act(release <-chan struct{}) bool {
 // apply makes the write take effect, unless it is too late for that. The
 // question and the effect are one step of the history, so being scheduled late
 // between them cannot break A1.
-func (v *visit) apply() {
-	v.b.h.AddIf(v.of(Apply), func(now time.Duration) bool {
+func (v *visit) apply() bool {
+	return v.b.h.AddIf(v.of(Apply), func(now time.Duration) bool {
 		v.mu.Lock()
 		defer v.mu.Unlock()
 		return now <= v.deadline
