@@ -56,7 +56,7 @@ func StartBackend(h *History, opts BackendOptions) (*Backend, error) {
 }
 
 // Late is the longest time for which the test itself has stood still.
-func (b *Backend) Late() time.Duration { return b.pulse.longest() }
+func (b *Backend) Late() time.Duration { return b.pulse.longestSoFar() }
 
 // URL is the backend's address for upstream.url.
 func (b *Backend) URL() string { return "http://" + b.ln.Addr().String() }

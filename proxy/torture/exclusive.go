@@ -86,6 +86,9 @@ func (s *stint) over(now, started, settle time.Duration) (bool, string) {
 	switch {
 	case s.end == Lost:
 		return now >= s.at+settle/3, fmt.Sprintf("was given up at %v", s.at)
+	case s.end == Drop:
+		// At that very moment the proxy may have given it up, a little earlier.
+		return now >= s.at+settle-beat-late, fmt.Sprintf("was out of sight (%s) at %v", s.end, s.at)
 	case s.end != Arrive:
 		return now >= s.at+settle-clockSlack, fmt.Sprintf("was out of sight (%s) at %v", s.end, s.at)
 	case started > s.At:

@@ -35,7 +35,19 @@ func TestPulse(t *testing.T) {
 	if got := p.since(1200 * ms); got != 1200*ms {
 		t.Errorf("all was taken in, and it is since %v", got)
 	}
-	if got := p.longest(); got != 290*ms {
+	if p.lost(1205 * ms) {
+		t.Error("a write that was seen in time is lost")
+	}
+	if got := p.longestSoFar(); got != 290*ms {
 		t.Errorf("the longest standstill was %v", got)
+	}
+	if !p.lost(1800 * ms) {
+		t.Error("a write that is seen behind a standstill of 600 ms is not lost")
+	}
+	for now := 1805 * ms; now < 2000*ms; now += beat {
+		p.since(now)
+	}
+	if p.lost(2000 * ms) {
+		t.Error("writes are lost for ever")
 	}
 }

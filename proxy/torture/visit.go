@@ -38,6 +38,10 @@ func (b *Backend) serve(c net.Conn) {
 			fmt.Fprintf(c, "HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nX-Why: %q\r\nConnection: close\r\n\r\n", err)
 			return
 		}
+		if b.pulse.lost(b.h.Now()) {
+			breakOff(c)
+			return
+		}
 		b.h.Add(v.of(Arrive))
 		m := b.mark(v.event.ID)
 		m.once[0].Do(func() { close(m.arrived) })
@@ -154,12 +158,12 @@ func (v *visit) apply() bool {
 }
 
 // end records how the write ended, the first time; from then on it may be
-// applied for as long as the backend's settle. Where the proxy has left, that
-// counts from when it may have left at the earliest.
+// applied for as long as the backend's settle. Without an answer in full, that
+// counts from when the proxy may have left at the earliest.
 func (v *visit) end(kind Kind, status uint16) bool {
 	e := v.of(kind)
 	e.Status = status
-	if kind == Lost {
+	if kind != Respond { // whatever the backend does, the proxy may have left before
 		e.Since = v.b.pulse.since(v.b.h.Now())
 	}
 	return v.b.h.AddIf(e, func(now time.Duration) bool {
@@ -169,7 +173,7 @@ func (v *visit) end(kind Kind, status uint16) bool {
 			return false
 		}
 		v.ended = true
-		if kind == Lost {
+		if kind != Respond {
 			now = e.Since
 		}
 		v.deadline = min(v.deadline, now+v.b.opts.Settle)
