@@ -13,8 +13,8 @@ type Striker struct {
 	H       *History
 	Clients *Relay // between the clients and the proxy
 	Backend *Relay // between the proxy and the backend
-	// Settings are those of the start. A reload makes some times longer, never
-	// shorter, so that the judges go on to measure against these.
+	// Settings are those of the start. A reload makes times that the judges measure
+	// against longer, never shorter.
 	Settings Settings
 	Keys     []string // to look for in the store
 	Codes    map[int]int
@@ -150,6 +150,9 @@ func (s *Striker) form(n int) Settings {
 	f.Drain += time.Duration(n/9%3) * f.Drain / 8
 	f.Waiting = []int{0, 40, 50}[n/27%3]
 	f.BodyLimit = []string{s.Settings.BodyLimit, "4KiB", "16KiB"}[n/81%3]
+	if n%2 == 0 {
+		f.Shutdown /= 20 // too short for what is unsettled: exit code 3
+	}
 	return f
 }
 
@@ -180,9 +183,9 @@ func (s *Striker) badFile(st Step) error {
 	return s.reload(st, s.Proxy.Hangup)
 }
 
-// hold is silence for up to 600 ms: longer than the proxy waits for an answer.
+// hold is silence for up to 900 ms: longer than the proxy waits for an answer.
 func (s *Striker) hold(r *Relay, st Step) {
 	r.Hold(true)
-	time.Sleep(2 * st.Wait)
+	time.Sleep(3 * st.Wait)
 	r.Hold(false)
 }

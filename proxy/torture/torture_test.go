@@ -29,7 +29,7 @@ func number(t *testing.T, name string, otherwise int) int {
 // The times of an ordeal. A reload makes them longer by half, at the most.
 const (
 	ordealSettle   = 600 * time.Millisecond
-	ordealResponse = 400 * time.Millisecond
+	ordealResponse = 600 * time.Millisecond
 	ordealDrain    = 3 * time.Second
 	// ordealBound is how long a client waits at the most: for older writes, for
 	// the upstream, for a pause and a silence, and for itself; a busy machine may
@@ -62,7 +62,7 @@ func newOrdeal(t *testing.T, bin string, seed uint64, writes, kills int) *ordeal
 	o.clients = wire(t, s.h, "client and proxy", s.proxy.Addr, RelayOptions{
 		Harm: Harms{Seed: seed + 1<<32, PerMille: 12, There: 1 << 10, Back: 500, Delay: 100 * time.Millisecond}.Of})
 	s.lim = ordealLimits
-	clients, keys := 128, 24
+	clients, keys := 64, 16
 	if writes > 100_000 { // each key waits most of the time for what was lost from sight
 		clients, keys = 320, 64
 	}
@@ -95,8 +95,8 @@ func wire(t *testing.T, h *History, between, to string, opts RelayOptions) *Rela
 	return r
 }
 
-// TestTorture is the whole promise at once: 128 clients (320 in the long form),
-// random tokens on 24 keys (64), a backend that delays, drops and applies late, clients that stall and
+// TestTorture is the whole promise at once: 64 clients (320 in the long form),
+// random tokens on 16 keys (64), a backend that delays, drops and applies late, clients that stall and
 // leave, a network that harms their connections, and a proxy that is killed
 // again and again, stopped, reloaded, and left without a disk. The long form is
 // set by FENCEPROXY_TORTURE_SEED, _WRITES and _KILLS; one seed draws the same
