@@ -9,10 +9,9 @@ const (
 	beat = 5 * time.Millisecond
 	// late is how late a beat has to be to count as a standstill.
 	late = 15 * time.Millisecond
-	// after is how long after a standstill all that came meanwhile is taken in.
-	after = 200 * time.Millisecond
-	// longest is the longest standstill through which a write can be followed.
-	longest = 500 * time.Millisecond
+	// after is how long after a standstill all that came meanwhile is taken in:
+	// so many beats in time say that nothing has to wait its turn for long.
+	after = 50 * time.Millisecond
 )
 
 // pulse notices when the process of the test stands still, since the machine is
@@ -61,13 +60,8 @@ func (p *pulse) since(now time.Duration) time.Duration {
 	return now
 }
 
-// lost reports whether a write that is seen now may have been there for so long
-// that a newer one was seen before it: nobody knows their order then, and a
-// backend has to break it off.
-func (p *pulse) lost(now time.Duration) bool { return now-p.since(now) > longest }
-
-// longestSoFar is the longest standstill.
-func (p *pulse) longestSoFar() time.Duration {
+// longest is the longest standstill so far.
+func (p *pulse) longest() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.worst

@@ -38,7 +38,8 @@ func (b *Backend) serve(c net.Conn) {
 			fmt.Fprintf(c, "HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nX-Why: %q\r\nConnection: close\r\n\r\n", err)
 			return
 		}
-		if b.pulse.lost(b.h.Now()) {
+		if b.blind() {
+			b.h.Add(Event{Kind: Fault, Name: "the test stood still, and breaks a write off"})
 			breakOff(c)
 			return
 		}
