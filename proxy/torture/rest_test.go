@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"testing"
 	"time"
 )
 
@@ -66,7 +67,12 @@ func (o *ordeal) left(before rest) string {
 			return text
 		}
 	}
-	switch now := o.rest(); {
+	return before.exceeded(o.rest())
+}
+
+// exceeded names what is more than it was; "" for nothing.
+func (before rest) exceeded(now rest) string {
+	switch {
 	case now.goroutines > before.goroutines+moreGoroutines:
 		return fmt.Sprintf("%v goroutines, of %v", now.goroutines, before.goroutines)
 	case now.files > before.files+moreFiles:
@@ -75,6 +81,26 @@ func (o *ordeal) left(before rest) string {
 		return fmt.Sprintf("%v bytes of heap, of %v", now.heap, before.heap)
 	}
 	return ""
+}
+
+func TestRest(t *testing.T) {
+	before := rest{goroutines: 12, files: 15, heap: 40 << 20}
+	for _, c := range []struct {
+		name string
+		now  rest
+		left bool
+	}{
+		{"the same", before, false},
+		{"less", rest{10, 14, 30 << 20}, false},
+		{"a little more", rest{14, 17, 50 << 20}, false},
+		{"goroutines", rest{16, 15, 40 << 20}, true},
+		{"files", rest{12, 19, 40 << 20}, true},
+		{"memory", rest{12, 15, 65 << 20}, true},
+	} {
+		if left := before.exceeded(c.now); (left != "") != c.left {
+			t.Errorf("%s: %q", c.name, left)
+		}
+	}
 }
 
 // key asks for what the proxy knows of a key; "" where nothing goes on.
