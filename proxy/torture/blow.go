@@ -10,33 +10,33 @@ type Blow string
 
 // Blows that end the process by SIGKILL, and have it running again.
 const (
-	KillWorking   Blow = "killed"
-	KillStopped   Blow = "killed while SIGSTOP holds it"
-	KillFull      Blow = "killed while its disk is full"
-	KillLeaving   Blow = "killed while SIGTERM stops it"
-	KillReloading Blow = "killed while it reloads"
-	KillStarting  Blow = "killed while it starts"
+	BlowKillWorking   Blow = "killed"
+	BlowKillStopped   Blow = "killed while SIGSTOP holds it"
+	BlowKillFull      Blow = "killed while its disk is full"
+	BlowKillLeaving   Blow = "killed while SIGTERM stops it"
+	BlowKillReloading Blow = "killed while it reloads"
+	BlowKillStarting  Blow = "killed while it starts"
 )
 
 // Blows that it has to live with, or that stop it as an operator would.
 const (
-	Terminate     Blow = "SIGTERM"
-	TerminateFull Blow = "SIGTERM while its disk is full"
-	Stop          Blow = "SIGSTOP, SIGCONT"
-	Hangup        Blow = "reloaded by SIGHUP"
-	Swap          Blow = "reloaded since its file changed"
-	BadFile       Blow = "given a file that is wrong"
-	FullDisk      Blow = "its disk is full"
-	HoldClients   Blow = "silence between clients and proxy"
-	HoldBackend   Blow = "silence between proxy and backend"
-	ResetClients  Blow = "all connections of clients reset"
-	ResetBackend  Blow = "all connections to the backend reset"
-	RefuseBackend Blow = "the backend refuses connections"
+	BlowTerm          Blow = "SIGTERM"
+	BlowTermFull      Blow = "SIGTERM while its disk is full"
+	BlowStop          Blow = "SIGSTOP, SIGCONT"
+	BlowHangup        Blow = "reloaded by SIGHUP"
+	BlowSwap          Blow = "reloaded since its file changed"
+	BlowBadFile       Blow = "given a file that is wrong"
+	BlowFullDisk      Blow = "its disk is full"
+	BlowHoldClients   Blow = "silence between clients and proxy"
+	BlowHoldBackend   Blow = "silence between proxy and backend"
+	BlowResetClients  Blow = "all connections of clients reset"
+	BlowResetBackend  Blow = "all connections to the backend reset"
+	BlowRefuseBackend Blow = "the backend refuses connections"
 )
 
 var (
-	kills = []Blow{KillWorking, KillStopped, KillFull, KillLeaving, KillReloading, KillStarting}
-	other = []Blow{Terminate, Stop, Hangup, Swap, BadFile, FullDisk, HoldClients, HoldBackend, ResetClients, ResetBackend, RefuseBackend, TerminateFull}
+	kills = []Blow{BlowKillWorking, BlowKillStopped, BlowKillFull, BlowKillLeaving, BlowKillReloading, BlowKillStarting}
+	other = []Blow{BlowTerm, BlowStop, BlowHangup, BlowSwap, BlowBadFile, BlowFullDisk, BlowHoldClients, BlowHoldBackend, BlowResetClients, BlowResetBackend, BlowRefuseBackend, BlowTermFull}
 )
 
 // Step is one blow of a schedule, with what was drawn for it.

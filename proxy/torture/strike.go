@@ -36,69 +36,69 @@ func (s *Striker) Strike(st Step) error {
 func (s *Striker) strike(st Step) error {
 	p := s.Proxy
 	switch st.Blow {
-	case KillWorking:
+	case BlowKillWorking:
 		return s.kill(st)
-	case KillStopped:
+	case BlowKillStopped:
 		p.Pause()
 		time.Sleep(st.Wait)
 		return s.kill(st)
-	case KillFull:
+	case BlowKillFull:
 		if err := p.FillDisk(true); err != nil {
 			return err
 		}
 		time.Sleep(500*time.Millisecond + st.Wait) // for some raises to be tried
 		st.Look = true
 		return s.kill(st)
-	case KillLeaving:
+	case BlowKillLeaving:
 		p.Terminate()
 		time.Sleep(st.Wait)
 		return s.kill(st)
-	case KillReloading:
+	case BlowKillReloading:
 		if err := p.Configure(s.form(st.Form)); err != nil {
 			return err
 		}
 		p.Hangup()
 		time.Sleep(st.Wait / 30) // a reload takes some milliseconds
 		return s.kill(st)
-	case KillStarting:
+	case BlowKillStarting:
 		p.Kill()
 		if err := p.Launch(); err != nil {
 			return err
 		}
 		time.Sleep(st.Wait / 2)
 		return s.kill(st)
-	case Terminate:
+	case BlowTerm:
 		return s.terminate(st, false)
-	case TerminateFull:
+	case BlowTermFull:
 		if err := p.FillDisk(true); err != nil {
 			return err
 		}
 		return s.terminate(st, fillsDisks)
-	case Stop:
+	case BlowStop:
 		p.Pause()
 		time.Sleep(st.Wait)
 		p.Resume()
-	case Hangup:
+	case BlowHangup:
 		return s.reload(st, p.Hangup)
-	case Swap:
+	case BlowSwap:
 		return s.reload(st, func() {})
-	case BadFile:
+	case BlowBadFile:
 		return s.badFile(st)
-	case FullDisk:
+	case BlowFullDisk:
 		if err := p.FillDisk(true); err != nil {
 			return err
 		}
 		time.Sleep(st.Wait)
 		return p.FillDisk(false)
-	case HoldClients:
+	case BlowHoldClients:
 		s.hold(s.Clients, st)
-	case HoldBackend:
+	case BlowHoldBackend:
 		s.hold(s.Backend, st)
-	case ResetClients:
+	case BlowResetClients:
 		s.Clients.Reset()
-	case ResetBackend:
+	case BlowResetBackend:
 		s.Backend.Reset()
-	case RefuseBackend:
+	case BlowRefuseBackend:
 		err := s.Backend.Refuse(true)
 		s.Backend.Reset()
 		time.Sleep(st.Wait)
