@@ -28,6 +28,8 @@ type Backend struct {
 	done chan struct{}  // closed by Close
 	wg   sync.WaitGroup // the listener and every connection
 
+	pulse *pulse
+
 	mu    sync.Mutex // guards what follows
 	conns map[net.Conn]bool
 	marks map[uint32]*mark
@@ -47,8 +49,21 @@ func StartBackend(h *History, opts BackendOptions) (*Backend, error) {
 		return nil, fmt.Errorf("the backend does not listen: %w", err)
 	}
 	b := &Backend{h: h, opts: opts, ln: ln, done: make(chan struct{}), conns: map[net.Conn]bool{}, marks: map[uint32]*mark{}}
+	b.pulse = newPulse(h)
+	b.wg.Go(func() { b.pulse.beat(b.done) })
 	b.wg.Go(b.listen)
 	return b, nil
+}
+
+// Late is the longest time for which the test itself has stood still.
+func (b *Backend) Late() time.Duration { return b.pulse.longest() }
+
+// blind reports whether a write that is seen now may have been there for so long
+// that the proxy has given it up, and a newer one was seen before it: nobody
+// knows their order then.
+func (b *Backend) blind() bool {
+	now := b.h.Now()
+	return now-b.pulse.since(now) > b.opts.Patience+b.opts.Settle
 }
 
 // URL is the backend's address for upstream.url.

@@ -1,6 +1,8 @@
 package torture
 
 import (
+	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -30,6 +32,7 @@ func TestBackendDoesAsPlanned(t *testing.T) {
 		{"later than settle is never", Write{Plan: Plan{End: Reset, Late: settle + 20*time.Millisecond}}, []Kind{Send, Arrive, Drop, Gone}, 0},
 		{"longer than patience is never", Write{Plan: Plan{Delay: 450 * time.Millisecond, Status: 500}}, []Kind{Send, Arrive, Respond, Answer}, 500},
 		{"longer than patience is not acknowledged", Write{Plan: Plan{Delay: 450 * time.Millisecond}}, []Kind{Send, Arrive, Drop, Gone}, 0},
+		{"half-closed, applied late", Write{Plan: Plan{End: HalfClose, Late: settle / 4}}, []Kind{Send, Arrive, Drop, Gone, Apply}, 0},
 		{"broken", Write{Plan: Plan{End: Break, Size: 10}}, []Kind{Send, Arrive, Apply, Drop, Answer}, 200},
 		{"202 and late", Write{Plan: Plan{Status: 202, Late: settle / 2}}, []Kind{Send, Arrive, Respond, Answer, Apply}, 202},
 		{"left, applied at once", Write{Plan: Plan{Hold: true}, Leave: 30 * time.Millisecond}, []Kind{Send, Arrive, Gone, Lost, Apply}, 0},
@@ -96,6 +99,34 @@ func TestBackendKeepsConnections(t *testing.T) {
 	}
 	if found := Verdict(h.Events(), Limits{Settle: time.Second}); len(found) > 0 {
 		t.Error(found)
+	}
+}
+
+// A client that half closes behind its body still gets its answer.
+func TestHalfClosingClient(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	got := make(chan int, 1)
+	go func() {
+		c, err := ln.Accept()
+		if err != nil {
+			return
+		}
+		defer c.Close()
+		all, _ := io.ReadAll(c)
+		got <- len(all)
+		io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+	}()
+	c := Client{Addr: ln.Addr().String(), H: NewHistory()}
+	w := Write{ID: 1, Key: "k", Token: 1, Body: 1000, HalfClose: true, Patience: 10 * time.Second}
+	if r := c.Do(w); r.Status != 200 || !r.Whole {
+		t.Errorf("%+v", r)
+	}
+	if n := <-got; n != len(w.head())+w.Body {
+		t.Errorf("%d bytes came", n)
 	}
 }
 

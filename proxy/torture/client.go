@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -34,6 +33,8 @@ type Client struct {
 	Addr string
 	H    *History
 	Keep bool // use a connection for more than one write
+	// Dial makes a connection, where it is not simply one to Addr.
+	Dial func() (net.Conn, error)
 
 	conn net.Conn
 	br   *bufio.Reader
@@ -51,7 +52,11 @@ func (c *Client) Close() {
 // or Gone.
 func (c *Client) Do(w Write) Reaction {
 	if c.conn == nil {
-		conn, err := net.DialTimeout("tcp", c.Addr, 5*time.Second)
+		dial := c.Dial
+		if dial == nil {
+			dial = func() (net.Conn, error) { return net.DialTimeout("tcp", c.Addr, 5*time.Second) }
+		}
+		conn, err := dial()
 		if err != nil {
 			return Reaction{Err: fmt.Errorf("%w: %w", ErrNotSent, err)}
 		}
@@ -76,14 +81,20 @@ func (c *Client) Do(w Write) Reaction {
 	}
 
 	c.H.Add(w.Event(Send))
-	up := &upload{conn: c.conn, w: w, stop: make(chan struct{}), cont: make(chan struct{})}
-	up.wg.Go(up.send)
+	up := &upload{conn: c.conn, w: w, stop: make(chan struct{}), over: make(chan struct{}), cont: make(chan struct{})}
+	go up.send()
 	r := c.read(w, up)
 	close(up.stop)
-	if !c.Keep || r.Err != nil || !r.Whole || r.last || !up.whole.Load() || left.Load() {
+	if c.Keep && r.Whole { // the answer may be here before the upload knows that it was whole
+		select {
+		case <-up.over:
+		case <-time.After(100 * time.Millisecond): // refused early, or the upload stalls
+		}
+	}
+	if !c.Keep || w.HalfClose || r.Err != nil || !r.Whole || r.last || !up.whole.Load() || left.Load() {
 		c.Close()
 	}
-	up.wg.Wait()
+	<-up.over
 
 	if r.Status != 0 {
 		c.H.Add(r.event(w))
@@ -151,13 +162,14 @@ type upload struct {
 	w     Write
 	stop  chan struct{} // closed when the answer is over
 	cont  chan struct{} // closed when a 100 came
+	over  chan struct{} // closed when nothing is sent any more
 	whole atomic.Bool   // everything was sent
-	wg    sync.WaitGroup
 }
 
 // send writes head and body with the stall that the write asks for. Errors
 // are not told: what counts is the answer.
 func (u *upload) send() {
+	defer close(u.over)
 	if u.w.Expect {
 		if _, err := io.WriteString(u.conn, u.w.head()); err != nil || !u.wait(u.cont, -1) {
 			return
@@ -183,6 +195,9 @@ func (u *upload) send() {
 		}
 	}
 	u.whole.Store(true)
+	if tcp, ok := u.conn.(*net.TCPConn); ok && u.w.HalfClose {
+		tcp.CloseWrite()
+	}
 }
 
 // wait pauses until ch is closed or, for d >= 0, d is over; false means that

@@ -41,6 +41,7 @@ func (d *Draw) Write(w *Write) {
 	case n < 60:
 		w.Body, w.Expect = 2*d.Buffer, true
 	}
+	w.HalfClose = d.Rand.IntN(100) == 0 // gone, to a proxy that has not sent the write yet
 	w.Softly = d.Rand.IntN(2) == 0
 	leavers := d.Leavers
 	if leavers == 0 {
@@ -83,6 +84,9 @@ func (d *Draw) backend(p *Plan) {
 		d.effect(p, late)
 	case n < 171:
 		p.End = Hang
+		d.effect(p, late)
+	case n < 174:
+		p.End = HalfClose
 		d.effect(p, late)
 	}
 	if d.Rand.IntN(2) == 0 { // counts only where the upload is cut

@@ -27,8 +27,9 @@ type stint struct {
 // count (of several proxies the others are there). This is sharper than the order of what is applied: it sees the window,
 // not only the accident.
 //
-// When the proxy itself gave a write up is known only from the backend, a
-// little late: half of settle is asked for there.
+// When the proxy itself gave a write up is known only from the backend, which may
+// be late: the third of settle is asked for there during which the backend may
+// still apply it.
 func exclusive(h []Event, lim Limits) (bad []string) {
 	lanes := map[string]*lane{}
 	var started time.Duration
@@ -69,6 +70,8 @@ func exclusive(h []Event, lim Limits) (bad []string) {
 			case s == nil || s.end != Arrive: // the first end counts
 			case e.Kind == Respond && !lim.Unsettled[e.Status]:
 				delete(l.open, e.ID)
+			case e.Since > 0:
+				s.end, s.at = e.Kind, e.Since
 			default:
 				s.end, s.at = e.Kind, e.At
 			}
@@ -82,7 +85,10 @@ func exclusive(h []Event, lim Limits) (bad []string) {
 func (s *stint) over(now, started, settle time.Duration) (bool, string) {
 	switch {
 	case s.end == Lost:
-		return now >= s.at+settle/2, fmt.Sprintf("was given up at %v", s.at)
+		return now >= s.at+settle/3, fmt.Sprintf("was given up at %v", s.at)
+	case s.end == Drop:
+		// At that very moment the proxy may have given it up, a little earlier.
+		return now >= s.at+settle-beat-late, fmt.Sprintf("was out of sight (%s) at %v", s.end, s.at)
 	case s.end != Arrive:
 		return now >= s.at+settle-clockSlack, fmt.Sprintf("was out of sight (%s) at %v", s.end, s.at)
 	case started > s.At:

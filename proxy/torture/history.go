@@ -37,7 +37,7 @@ const (
 	// Kill: the proxy's process is about to be ended.
 	Kill
 	// Fault: something is about to be done to a proxy, its store or the ways
-	// between them; Event.Name says what.
+	// between them; Event.Name says what, and Event.Result how.
 	Fault
 	// Ask: a request for a lease passes on its way to the server. This and the
 	// next four are seen between the holders and the lease servers; Event.Name is
@@ -57,10 +57,12 @@ const (
 	// Exit: a fenceproxy lock is over; Event.Status is its exit code, or
 	// Event.Result the signal.
 	Exit
+	// Stored: the store of a proxy that has ended has Event.Token as the highest.
+	Stored
 )
 
 var kinds = [...]string{"send", "answer", "gone", "arrive", "apply", "respond", "drop", "lost", "start", "kill", "fault",
-	"ask", "grant", "renewed", "release", "refused", "command", "exit"}
+	"ask", "grant", "renewed", "release", "refused", "command", "exit", "stored"}
 
 // String is the kind's name in a saved history.
 func (k Kind) String() string {
@@ -89,6 +91,7 @@ func (k *Kind) UnmarshalText(b []byte) error {
 type Event struct {
 	At        time.Duration `json:"at"`              // since the history began
 	Until     time.Duration `json:"until,omitempty"` // the same, for a lease
+	Since     time.Duration `json:"since,omitempty"` // the same: so early it may have been, of what was seen late
 	Token     uint64        `json:"token,omitempty"`
 	Highest   uint64        `json:"highest,omitempty"` // named in a problem, 0 if none
 	Key       string        `json:"key,omitempty"`

@@ -10,6 +10,9 @@ import (
 // proxy under test.
 type Limits struct {
 	Settle time.Duration
+	// Bound is the longest time that a client waits for its answer; 0 is not
+	// judged.
+	Bound time.Duration
 	// Unsettled are the final statuses that do not prove a write over.
 	Unsettled map[uint16]bool
 	// Several says that several proxies share the store: the start of one tells
@@ -34,16 +37,22 @@ func Judges() []Judge {
 		{"what was not forwarded never arrived", notForwarded},
 		{"a stale token is lower than one presented before", ordered(stale)},
 		{"a stale token is refused for ever", ordered(remembered)},
+		{"what was told is in the store", ordered(kept)},
 		{"the answers fit one token register", ordered(registers)},
 		{"a newer write waits until every older one is over", ordered(exclusive)},
 		{"every client gets its answer", answered},
+		{"nobody waits longer than the bound", bounded},
 	}
 }
 
 // ordered is a judge of writes with a token: the others have no order.
 func ordered(find func([]Event, Limits) []string) func([]Event, Limits) []string {
 	return func(h []Event, lim Limits) []string {
-		return find(slices.DeleteFunc(slices.Clone(h), func(e Event) bool { return e.Bare }), lim)
+		bare := func(e Event) bool { return e.Bare }
+		if slices.ContainsFunc(h, bare) { // a long history is not copied for nothing
+			h = slices.DeleteFunc(slices.Clone(h), bare)
+		}
+		return find(h, lim)
 	}
 }
 
@@ -153,6 +162,25 @@ func answered(h []Event, _ Limits) (bad []string) {
 	for i, e := range h {
 		if e.Kind == Gone && e.Name == Silent {
 			bad = append(bad, fmt.Sprintf("key %s: write %d with token %d got no answer in time (event %d)", e.Key, e.ID, e.Token, i))
+		}
+	}
+	return bad
+}
+
+// bounded: Liveness again. Whatever becomes of a write, its client hears of it in
+// time, though older writes stall, and the proxy is stopped and killed.
+func bounded(h []Event, lim Limits) (bad []string) {
+	sent := map[uint32]time.Duration{}
+	for i, e := range h {
+		switch e.Kind {
+		case Send:
+			sent[e.ID] = e.At
+		case Answer, Gone:
+			at, ok := sent[e.ID]
+			if took := e.At - at; ok && lim.Bound > 0 && took > lim.Bound && e.Name != Left {
+				bad = append(bad, fmt.Sprintf("key %s: write %d with token %d waited %v (event %d)", e.Key, e.ID, e.Token, took, i))
+			}
+			delete(sent, e.ID)
 		}
 	}
 	return bad

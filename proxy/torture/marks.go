@@ -1,12 +1,32 @@
 package torture
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // Problem names that the judges know, see the contract's answer table.
 const (
 	staleToken   = "stale-token"
 	shuttingDown = "shutting-down"
 )
+
+// raises reports whether an answer says that the write's token was raised.
+func (e Event) raises() bool {
+	switch e.Name {
+	case "": // none, or it was lost on the way
+		return !e.unread() && !strings.HasPrefix(e.Result, "rejected")
+	case "drain-timeout", "outcome-unknown", "upstream-unreachable":
+		return true
+	}
+	return false
+}
+
+// unread reports whether an answer is one of the HTTP parser, to a request that
+// came in part: the fence has not seen it.
+func (e Event) unread() bool {
+	return e.Status == 400 && e.Name == "" && e.Result == "" && e.Forwarded == ""
+}
 
 // stale: a 409 is never a guess. The highest that it names is higher than the
 // refused token, and some client presented it on this key before.
@@ -57,7 +77,7 @@ func remembered(h []Event, lim Limits) (bad []string) {
 			if e.Name == staleToken && !lim.Several {
 				raise(e.Key, e.Highest)
 			}
-			if e.Token < floor[e.ID] && e.Status != 409 && e.Status != 503 {
+			if e.Token < floor[e.ID] && e.Status != 409 && e.Status != 503 && !e.unread() {
 				bad = append(bad, fmt.Sprintf("key %s: write %d with token %d got status %d, %q (event %d), though %d was the highest before it was sent",
 					e.Key, e.ID, e.Token, e.Status, e.Result, i, floor[e.ID]))
 			}

@@ -19,6 +19,8 @@ const (
 	Reset
 	// Hang never answers, and goes when the proxy does.
 	Hang
+	// HalfClose ends its own side without an answer, and still listens.
+	HalfClose
 )
 
 // Plan is what the backend does with one write. It travels in the request

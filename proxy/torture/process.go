@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -25,6 +26,7 @@ type Proxy struct {
 	Admin string // URL of the admin listener
 
 	binary, config, log string
+	admin, store        string // as the configuration has them
 	h                   *History
 	cmd                 *exec.Cmd
 	exited              chan struct{} // closed when cmd is over
@@ -45,38 +47,50 @@ func NewProxy(h *History, binary, dir string, s Settings) (*Proxy, error) {
 	p := &Proxy{
 		Addr: addr, Admin: "http://" + admin, h: h, binary: binary,
 		config: filepath.Join(dir, "fenceproxy.yaml"), log: filepath.Join(dir, "fenceproxy.log"),
+		admin: admin, store: filepath.Join(dir, "store"),
 		web: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 2 * time.Second},
 	}
-	text := s.yaml(addr, admin, filepath.Join(dir, "store"))
-	if err := os.WriteFile(p.config, []byte(text), 0o600); err != nil {
-		return nil, fmt.Errorf("writing the configuration: %w", err)
+	if err := p.Configure(s); err != nil {
+		return nil, err
 	}
 	return p, nil
 }
 
 // Start starts the process and returns when it is ready to admit.
 func (p *Proxy) Start() error {
+	if err := p.Launch(); err != nil {
+		return err
+	}
+	if err := p.ready(); err != nil {
+		p.Kill()
+		return fmt.Errorf("%w; its log ends with:\n%s", err, p.Log(4<<10))
+	}
+	return nil
+}
+
+// Launch starts the process and does not wait for it.
+func (p *Proxy) Launch() error {
 	log, err := os.OpenFile(p.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return fmt.Errorf("opening the proxy's log: %w", err)
 	}
-	defer log.Close()
 	cmd := exec.Command(p.binary, "serve", "--config", p.config)
-	cmd.Stdout, cmd.Stderr = log, log
+	// Through a pipe: what a proxy says while no file of its own may grow is worth
+	// most, see FillDisk.
+	said := struct{ io.Writer }{log}
+	cmd.Stdout, cmd.Stderr = said, said
 	p.h.Add(Event{Kind: Start})
 	if err := cmd.Start(); err != nil {
+		log.Close()
 		return fmt.Errorf("starting the proxy: %w", err)
 	}
 	exited := make(chan struct{})
 	go func() {
 		cmd.Wait() // the state says how it ended
+		log.Close()
 		close(exited)
 	}()
 	p.cmd, p.exited = cmd, exited
-	if err := p.ready(); err != nil {
-		p.Kill()
-		return fmt.Errorf("%w; its log ends with:\n%s", err, p.Log(4<<10))
-	}
 	return nil
 }
 

@@ -57,14 +57,12 @@ func asks(h []Event) map[string][]asked {
 		if e.Kind != Answer {
 			continue
 		}
-		switch e.Name {
-		case "", "drain-timeout", "outcome-unknown", "upstream-unreachable":
+		switch {
+		case e.raises():
 			raised[e.ID] = true
 			all[e.Key] = append(all[e.Key], asked{token: e.Token, call: sent[e.ID], end: e.At})
-		case staleToken:
-			if e.Highest > 0 {
-				all[e.Key] = append(all[e.Key], asked{token: e.Highest, call: sent[e.ID], end: e.At, saw: true})
-			}
+		case e.Name == staleToken && e.Highest > 0:
+			all[e.Key] = append(all[e.Key], asked{token: e.Highest, call: sent[e.ID], end: e.At, saw: true})
 		}
 	}
 	for _, e := range h {

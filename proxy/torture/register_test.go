@@ -62,6 +62,42 @@ var register = porcupine.NondeterministicModel{
 	},
 }
 
+// porcupineWrites are so many that porcupine is done in time, one key at a time.
+const porcupineWrites = 3000
+
+// porcupine is a second opinion on the beginning of a run's history.
+func (o *ordeal) porcupine() {
+	o.Helper()
+	events, sent := o.h.Events(), 0
+	for i, e := range events {
+		if e.Kind == Send {
+			sent++
+		}
+		if sent == porcupineWrites {
+			events = events[:i]
+			break
+		}
+	}
+	count := map[porcupine.CheckResult]int{}
+	asked := 0
+	for key, all := range asks(events) {
+		var ops []porcupine.Operation
+		for i, a := range all {
+			ops = append(ops, porcupine.Operation{ClientId: i, Input: a, Call: int64(a.call), Return: int64(a.end)})
+		}
+		asked += len(ops)
+		got := porcupine.CheckOperationsTimeout(register.ToModel(), ops, 2*time.Second)
+		if got == porcupine.Illegal {
+			o.Errorf("key %s: porcupine finds that the answers to %d writes fit no token register", key, len(ops))
+		}
+		count[got]++
+	}
+	o.Logf("porcupine has judged %d answers: %d keys %s, %d in doubt", asked, count[porcupine.Ok], porcupine.Ok, count[porcupine.Unknown])
+	if count[porcupine.Ok] < o.run.Keys/2 {
+		o.Errorf("porcupine came to an end on %d keys only: this shows little", count[porcupine.Ok])
+	}
+}
+
 // TestRegisterAgrees: the judge and porcupine agree on random small histories.
 func TestRegisterAgrees(t *testing.T) {
 	rng := rand.New(rand.NewPCG(8, 5))

@@ -10,21 +10,23 @@ import (
 	"time"
 )
 
-// Run is a storm of writes over a few keys, while the proxy is ended and
-// started again.
+// Run is a storm of writes over a few keys, while blow after blow is done to
+// the proxy.
 type Run struct {
 	Seed    uint64
 	Clients int
 	Keys    int
 	Writes  int // how many are sent in all, about
-	Ends    int // how often the proxy is ended, spread over the writes
-	// End ends the proxy for the i-th time and has it running again.
-	End func(i int) error
+	Blows   int // spread over the first nine tenths of the writes
+	// Strike does the i-th blow and has the proxy running again.
+	Strike func(i int) error
 	// Draw makes the writes; its Rand is set for each client.
 	Draw Draw
 	// Addr is the proxy's.
 	Addr string
-	H    *History
+	// Relay, where there is one, is on the way of every other client.
+	Relay *Relay
+	H     *History
 }
 
 // storm is what the clients of a run share.
@@ -37,7 +39,7 @@ type storm struct {
 }
 
 // Do runs until all writes are sent, then tries on every key once more that a
-// stale token is refused. Its error is one of End, or tells that the run did
+// stale token is refused. Its error is one of Strike, or tells that the run did
 // not come to its end before ctx did; what the history says is for the judges.
 func (r *Run) Do(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -50,35 +52,36 @@ func (r *Run) Do(ctx context.Context) error {
 	for i := range r.Clients {
 		wg.Go(func() { s.client(uint64(i)) })
 	}
-	ends := make(chan struct{})
+	blows := make(chan struct{})
 	go func() {
-		defer close(ends)
-		if err := s.ends(); err != nil {
+		defer close(blows)
+		if err := s.blows(); err != nil {
 			cancel(err)
 		}
 	}()
 	wg.Wait()
-	<-ends
+	<-blows
 	if err := context.Cause(ctx); err != nil {
 		return fmt.Errorf("after %d writes: %w", s.sent.Load(), err)
 	}
 	return s.sweep()
 }
 
-// ends ends the proxy at random moments, whenever enough was sent since the
-// last time.
-func (s *storm) ends() error {
+// blows does the blows at random moments, whenever enough was sent since the
+// last one. None comes at the end: the last process has seen enough then to
+// show what it leaves behind.
+func (s *storm) blows() error {
 	rng := rand.New(rand.NewPCG(s.Seed, 1<<32))
-	for i := range s.Ends {
-		due := int64(s.Writes) * int64(i+1) / int64(s.Ends+1)
+	for i := range s.Blows {
+		due := int64(s.Writes) * 9 * int64(i+1) / int64(10*s.Blows)
 		for s.sent.Load() < due && s.ctx.Err() == nil {
 			pause(s.ctx, 5*time.Millisecond)
 		}
 		if !pause(s.ctx, time.Duration(rng.Int64N(int64(50*time.Millisecond)))) {
 			return nil
 		}
-		if err := s.End(i); err != nil {
-			return fmt.Errorf("end %d: %w", i, err)
+		if err := s.Strike(i); err != nil {
+			return fmt.Errorf("blow %d: %w", i, err)
 		}
 	}
 	return nil
@@ -90,7 +93,10 @@ func (s *storm) client(n uint64) {
 	rng := rand.New(rand.NewPCG(s.Seed, n))
 	draw := s.Draw
 	draw.Rand = rng
-	c := Client{Addr: s.Addr, H: s.H, Keep: n%4 == 0}
+	c := Client{Addr: s.Addr, H: s.H, Keep: n/2%4 == 0}
+	if s.Relay != nil && n%2 == 0 {
+		c.Dial = s.Relay.Dial
+	}
 	defer c.Close()
 	var last *Write // to be tried again with the same token
 	for s.ctx.Err() == nil && s.sent.Load() < int64(s.Writes) {
@@ -108,6 +114,10 @@ func (s *storm) client(n uint64) {
 		switch {
 		case errors.Is(r.Err, ErrNotSent): // nobody is there
 			pause(s.ctx, time.Duration(2+rng.IntN(20))*time.Millisecond)
+			continue
+		case r.Status == 503: // says nothing of the fence, and is quick where the disk is full
+			last = &w
+			pause(s.ctx, time.Duration(10+rng.IntN(60))*time.Millisecond)
 			continue
 		case r.Status == 0 || r.Status >= 500:
 			last = &w

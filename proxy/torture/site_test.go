@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -16,9 +17,12 @@ type site struct {
 	h     *History
 	back  *Backend
 	proxy *Proxy
-	lim   Limits
-	ids   atomic.Uint32
-	kept  bool // the history is saved
+	wire  *Relay // between the two; nil for none
+
+	settings Settings
+	lim      Limits
+	ids      atomic.Uint32
+	kept     bool // the history is saved
 }
 
 // newSite starts both; what Settings leave out is short where a test would
@@ -30,6 +34,13 @@ func newSite(t *testing.T, s Settings) *site {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return newSiteOf(t, bin, s, nil)
+}
+
+// newSiteOf is newSite with another binary, and with a relay between the proxy
+// and the backend where wire makes one.
+func newSiteOf(t *testing.T, bin string, s Settings, wire func(h *History, to string) *Relay) *site {
+	t.Helper()
 	if s.Settle == 0 {
 		s.Settle = 20 * time.Second
 	}
@@ -49,6 +60,11 @@ func newSite(t *testing.T, s Settings) *site {
 	}
 	t.Cleanup(b.Close)
 	s.Upstream = b.URL()
+	var relay *Relay
+	if wire != nil {
+		relay = wire(h, strings.TrimPrefix(b.URL(), "http://"))
+		s.Upstream = "http://" + relay.Addr
+	}
 	p, err := NewProxy(h, bin, t.TempDir(), s)
 	if err != nil {
 		t.Fatal(err)
@@ -65,7 +81,7 @@ func newSite(t *testing.T, s Settings) *site {
 	if err := p.Start(); err != nil {
 		t.Fatal(err)
 	}
-	return &site{T: t, h: h, back: b, proxy: p, lim: Limits{Settle: s.Settle, Unsettled: map[uint16]bool{202: true, 502: true, 504: true}}}
+	return &site{T: t, h: h, back: b, proxy: p, settings: s, wire: relay, lim: Limits{Settle: s.Settle, Unsettled: map[uint16]bool{202: true, 502: true, 504: true}}}
 }
 
 // write makes a write with a new ID.
@@ -196,6 +212,9 @@ func (s *site) judge() {
 	s.Helper()
 	s.proxy.Kill()
 	s.back.Close()
+	if s.wire != nil {
+		s.wire.Close()
+	}
 	events := s.h.Events()
 	found := Verdict(events, s.lim)
 	for _, b := range found {

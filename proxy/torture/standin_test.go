@@ -17,10 +17,8 @@ type fault int
 
 const (
 	sound        fault = iota
-	noDrain            // check, then forward: the window (B)
 	noRecord           // marks are gone after a crash (A)
 	noQuarantine       // after a crash nothing is waited for (E, Q)
-	resends            // a second attempt after a reset (J)
 	noUnsettled        // what failed is forgotten (D)
 	cancels            // the client's leaving ends the write, and it is forgotten (I)
 	lies               // says 200 without having sent
@@ -122,14 +120,14 @@ func (s *standin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	k.high = token
 	s.cond.Broadcast()
-	for s.fault != noDrain && k.high == token && (k.quarantine || k.older(token)) && s.ctx.Err() == nil && r.Context().Err() == nil {
+	for k.high == token && (k.quarantine || k.older(token)) && s.ctx.Err() == nil && r.Context().Err() == nil {
 		s.cond.Wait()
 	}
 	switch {
 	case s.ctx.Err() != nil || r.Context().Err() != nil:
 		s.mu.Unlock()
 		panic(http.ErrAbortHandler) // a plain return would answer 200
-	case s.fault != noDrain && k.high != token:
+	case k.high != token:
 		high := k.high
 		s.mu.Unlock()
 		if s.fault == hangs {
@@ -180,9 +178,6 @@ func (s *standin) forward(w http.ResponseWriter, r *http.Request, body []byte) b
 		defer cancel()
 	}
 	resp, answer, err := s.once(ctx, r, body)
-	if err != nil && s.fault == resends {
-		resp, answer, err = s.once(ctx, r, body)
-	}
 	if s.ctx.Err() != nil {
 		panic(http.ErrAbortHandler)
 	}

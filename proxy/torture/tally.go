@@ -17,6 +17,10 @@ type Tally struct {
 	Dropped   int // connections that the backend broke
 	Left      int // clients that left
 	Starts    int // starts of the process after the first
+	// Parted are connections that ended before their answer was whole, be it by
+	// their client, the network or the proxy's end: before the write was at the
+	// backend, while it was there, after that, and within the answer.
+	Parted [4]int
 }
 
 // Count makes the tally of a history.
@@ -25,7 +29,7 @@ func Count(h []Event) Tally {
 	presented := map[string]uint64{}      // highest token sent
 	here := map[string]map[uint32]Event{} // at the backend
 	front, behind := map[uint32]bool{}, map[uint32]bool{}
-	broken := map[uint32]bool{}
+	broken, seen := map[uint32]bool{}, map[uint32]bool{}
 	for _, e := range h {
 		at := here[e.Key]
 		if at == nil {
@@ -53,6 +57,7 @@ func Count(h []Event) Tally {
 				}
 			}
 			at[e.ID] = e
+			seen[e.ID] = true
 		case Respond:
 			delete(at, e.ID)
 		case Drop, Lost:
@@ -69,8 +74,19 @@ func Count(h []Event) Tally {
 			if e.Name == Left {
 				t.Left++
 			}
+			switch _, there := at[e.ID]; {
+			case there:
+				t.Parted[1]++
+			case seen[e.ID]:
+				t.Parted[2]++
+			default:
+				t.Parted[0]++
+			}
 		case Answer:
 			t.answer(e, front[e.ID])
+			if !e.Whole {
+				t.Parted[3]++
+			}
 		}
 	}
 	t.Starts = max(t.Starts-1, 0)
@@ -110,4 +126,15 @@ func (t Tally) Quiet() []string {
 		}
 	}
 	return quiet
+}
+
+// Faults counts what was done to the proxy and its network, by what it was.
+func Faults(h []Event) map[string]int {
+	n := map[string]int{}
+	for _, e := range h {
+		if e.Kind == Fault {
+			n[e.Name]++
+		}
+	}
+	return n
 }

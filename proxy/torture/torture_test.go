@@ -2,8 +2,12 @@ package torture
 
 import (
 	"context"
+	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 )
@@ -22,63 +26,159 @@ func number(t *testing.T, name string, otherwise int) int {
 	return n
 }
 
-// TestTorture is the whole promise at once: 64 clients, random tokens on 8
-// keys, a backend that delays, drops and applies late, clients that stall and
-// leave, and a proxy that is killed again and again. The long form is set by
-// FENCEPROXY_TORTURE_SEED, _WRITES and _KILLS; one seed draws the same writes,
-// though not the same interleaving.
+// The times of an ordeal. A reload makes them longer by half, at the most.
+const (
+	ordealSettle   = 600 * time.Millisecond
+	ordealResponse = 600 * time.Millisecond
+	ordealDrain    = 3 * time.Second
+	// ordealBound is how long a client waits at the most: for older writes, for
+	// the upstream, for a pause and a silence, and for itself; a busy machine may
+	// add some seconds.
+	ordealBound = 2*ordealDrain + 2*ordealResponse + 2*ordealSettle + 5*time.Second
+)
+
+// ordealLimits are what its history is judged by.
+var ordealLimits = Limits{Settle: ordealSettle, Bound: ordealBound, Unsettled: map[uint16]bool{202: true, 502: true, 504: true}}
+
+// ordeal is a proxy, a backend, and all that is done to them in one run.
+type ordeal struct {
+	*site
+	run     Run
+	striker *Striker
+	steps   []Step
+	clients *Relay
+}
+
+// newOrdeal draws all of it from the seed: the writes, the blows and the harms.
+func newOrdeal(t *testing.T, bin string, seed uint64, writes, kills int) *ordeal {
+	o := &ordeal{steps: Schedule(seed, kills)}
+	s := newSiteOf(t, bin, Settings{
+		Settle: ordealSettle, Response: ordealResponse, Drain: ordealDrain, Shutdown: 2 * time.Second, BodyLimit: "8KiB",
+	}, func(h *History, to string) *Relay {
+		return wire(t, h, "proxy and backend", to, RelayOptions{Drops: true,
+			Harm: Harms{Seed: seed, PerMille: 10, There: 4 << 10, Back: 1 << 10, Delay: 100 * time.Millisecond, Whole: true}.Of})
+	})
+	o.site = s
+	o.clients = wire(t, s.h, "client and proxy", s.proxy.Addr, RelayOptions{
+		Harm: Harms{Seed: seed + 1<<32, PerMille: 12, There: 1 << 10, Back: 500, Delay: 100 * time.Millisecond}.Of})
+	s.lim = ordealLimits
+	clients, keys := 64, 16
+	if writes > 100_000 { // each key waits most of the time for what was lost from sight
+		clients, keys = 320, 64
+	}
+	o.run = Run{
+		Seed: seed, Clients: clients, Keys: keys, Writes: writes, Blows: len(o.steps), Addr: s.proxy.Addr, Relay: o.clients, H: s.h,
+		Draw:   Draw{Patience: ordealResponse, Late: s.lim.Settle / 6, Buffer: 8 << 10, Silence: ordealBound + time.Second},
+		Strike: func(i int) error { return o.striker.Strike(o.steps[i]) },
+	}
+	o.striker = &Striker{Proxy: s.proxy, H: s.h, Clients: o.clients, Backend: s.wire, Settings: s.settings, Codes: map[int]int{}}
+	for i := range o.run.Keys {
+		o.striker.Keys = append(o.striker.Keys, keyName(i))
+	}
+	return o
+}
+
+// wire is a relay whose harms are told in the history.
+func wire(t *testing.T, h *History, between, to string, opts RelayOptions) *Relay {
+	opts.Told = func(harm Harm) {
+		way := "there"
+		if harm.Back {
+			way = "back"
+		}
+		h.Add(Event{Kind: Fault, Name: harm.How + " between " + between, Result: fmt.Sprintf("after %d bytes of the way %s, for %v", harm.After, way, harm.Wait)})
+	}
+	r, err := StartRelay(to, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(r.Close)
+	return r
+}
+
+// TestTorture is the whole promise at once: 64 clients (320 in the long form),
+// random tokens on 16 keys (64), a backend that delays, drops and applies late, clients that stall and
+// leave, a network that harms their connections, and a proxy that is killed
+// again and again, stopped, reloaded, and left without a disk. The long form is
+// set by FENCEPROXY_TORTURE_SEED, _WRITES and _KILLS; one seed draws the same
+// writes, harms and blows, though not the same interleaving.
 func TestTorture(t *testing.T) {
-	const response = 400 * time.Millisecond
 	seed := number(t, "FENCEPROXY_TORTURE_SEED", 1)
 	writes := number(t, "FENCEPROXY_TORTURE_WRITES", 20_000)
 	kills := number(t, "FENCEPROXY_TORTURE_KILLS", 12)
-	stops := max(2, kills/10)
-	t.Logf("seed %d, %d writes, %d kills, %d stops", seed, writes, kills, stops)
-
-	s := newSite(t, Settings{
-		Settle: 300 * time.Millisecond, Response: response, Drain: 3 * time.Second, Shutdown: 1500 * time.Millisecond, BodyLimit: "8KiB",
-	})
-	codes := map[int]int{}
-	run := Run{
-		Seed: uint64(seed), Clients: 64, Keys: 8, Writes: writes, Ends: kills + stops, Addr: s.proxy.Addr, H: s.h,
-		Draw: Draw{Patience: response, Late: s.lim.Settle / 3, Buffer: 8 << 10},
-		End: func(i int) error {
-			if every := (kills + stops) / stops; i%every != every-1 {
-				s.proxy.Kill()
-				return s.proxy.Start()
-			}
-			s.proxy.Terminate()
-			code, err := s.proxy.Wait(10 * time.Second)
-			if err != nil {
-				return err
-			}
-			codes[code]++
-			return s.proxy.Start()
-		},
+	bin, err := built()
+	if err != nil {
+		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute+time.Duration(writes)*10*time.Millisecond)
+	t.Logf("seed %d, %d writes, %d kills", seed, writes, kills)
+	o := newOrdeal(t, bin, uint64(seed), writes, kills)
+	fresh := o.atRest()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute+time.Duration(writes)*10*time.Millisecond+time.Duration(kills)*5*time.Second)
 	defer cancel()
 	begin := time.Now()
-	if err := run.Do(ctx); err != nil {
+	if err := o.run.Do(ctx); err != nil {
 		t.Error(err)
+	} else {
+		o.nothingLeft(fresh)
 	}
 	took := time.Since(begin)
-	s.judge()
+	o.judge()
+	o.porcupine()
+	o.tell(took)
+	if t.Failed() {
+		o.keepHistory()
+		t.Logf("the same again: make torture SEED=%d WRITES=%d KILLS=%d; the judges alone: FENCEPROXY_TORTURE_HISTORY=FILE go test -v -run TestSavedHistory ./proxy/torture", seed, writes, kills)
+	}
+}
 
-	tally := Count(s.h.Events())
-	t.Logf("%v, %.0f writes/s, exit codes after SIGTERM %v\n%+v", took.Round(time.Millisecond), float64(tally.Sent)/took.Seconds(), codes, tally)
+// TestSavedHistory judges once more what a run has saved, see
+// FENCEPROXY_TORTURE_HISTORY.
+func TestSavedHistory(t *testing.T) {
+	path := os.Getenv("FENCEPROXY_TORTURE_HISTORY")
+	if path == "" {
+		t.Skip("FENCEPROXY_TORTURE_HISTORY names no file")
+	}
+	h, err := Load(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, bad := range Verdict(h, ordealLimits) {
+		t.Error(bad)
+	}
+	t.Logf("%+v", Count(h))
+}
+
+// tell prints what happened, and fails where that was too little.
+func (o *ordeal) tell(took time.Duration) {
+	o.Helper()
+	events := o.h.Events()
+	tally, faults := Count(events), Faults(events)
+	var lines strings.Builder
+	for _, what := range slices.Sorted(maps.Keys(faults)) {
+		fmt.Fprintf(&lines, "\n  %5d × %s", faults[what], what)
+	}
+	o.Logf("seed %d: %d writes in %v (%.0f/s), %d starts, the test itself late by up to %v, exit codes after SIGTERM %v, faults:%s\n%+v",
+		o.run.Seed, tally.Sent, took.Round(time.Millisecond), float64(tally.Sent)/took.Seconds(), tally.Starts, o.back.Late().Round(time.Millisecond), o.striker.Codes, lines.String(), tally)
 	for _, q := range tally.Quiet() {
-		t.Error(q)
+		o.Error(q)
 	}
-	if tally.Sent < writes || tally.Starts < kills+stops {
-		t.Errorf("%d writes and %d starts, want %d and %d", tally.Sent, tally.Starts, writes, kills+stops)
-	}
-	for code, n := range codes {
-		if code != 0 && code != 3 {
-			t.Errorf("exit code %d after SIGTERM, %d times: want 0 or 3", code, n)
+	for i, n := range tally.Parted {
+		if n == 0 {
+			o.Errorf("no connection parted in phase %d of 4", i+1)
 		}
 	}
-	if t.Failed() {
-		s.keepHistory()
+	if tally.Sent < o.run.Writes {
+		o.Errorf("%d writes, want %d", tally.Sent, o.run.Writes)
+	}
+	for _, st := range o.steps {
+		if faults[string(st.Blow)] == 0 {
+			o.Errorf("nobody was %s", st.Blow)
+		}
+	}
+	for _, how := range []string{HarmDelay, HarmCut, HarmReset, HarmTruncate} {
+		for _, where := range []string{"client and proxy", "proxy and backend"} {
+			if what := how + " between " + where; faults[what] == 0 {
+				o.Errorf("there was no %s", what)
+			}
+		}
 	}
 }

@@ -38,6 +38,11 @@ func (b *Backend) serve(c net.Conn) {
 			fmt.Fprintf(c, "HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nX-Why: %q\r\nConnection: close\r\n\r\n", err)
 			return
 		}
+		if b.blind() {
+			b.h.Add(Event{Kind: Fault, Name: "the test stood still, and breaks a write off"})
+			breakOff(c)
+			return
+		}
 		b.h.Add(v.of(Arrive))
 		m := b.mark(v.event.ID)
 		m.once[0].Do(func() { close(m.arrived) })
@@ -126,7 +131,11 @@ func (v *visit) act(release <-chan struct{}) bool {
 		v.answer(true)
 	case Reset:
 		v.reset()
-	case Hang:
+	case Hang, HalfClose:
+		if tcp, ok := v.c.(*net.TCPConn); ok && v.plan.End == HalfClose {
+			v.end(Drop, 0)
+			tcp.CloseWrite()
+		}
 		select {
 		case <-v.gone:
 		case <-v.b.done:
@@ -151,10 +160,14 @@ func (v *visit) apply() bool {
 }
 
 // end records how the write ended, the first time; from then on it may be
-// applied for as long as the backend's settle.
+// applied for as long as the backend's settle. Without an answer in full, that
+// counts from when the proxy may have left at the earliest.
 func (v *visit) end(kind Kind, status uint16) bool {
 	e := v.of(kind)
 	e.Status = status
+	if kind != Respond { // whatever the backend does, the proxy may have left before
+		e.Since = v.b.pulse.since(v.b.h.Now())
+	}
 	return v.b.h.AddIf(e, func(now time.Duration) bool {
 		v.mu.Lock()
 		defer v.mu.Unlock()
@@ -162,6 +175,9 @@ func (v *visit) end(kind Kind, status uint16) bool {
 			return false
 		}
 		v.ended = true
+		if kind != Respond {
+			now = e.Since
+		}
 		v.deadline = min(v.deadline, now+v.b.opts.Settle)
 		return true
 	})

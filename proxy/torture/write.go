@@ -24,6 +24,7 @@ type Write struct {
 	Stall      time.Duration // for so long; below 0 for ever
 	Leave      time.Duration // above 0: leave this long after the first byte
 	Softly     bool          // leave by closing; else by a reset
+	HalfClose  bool          // end its own side behind the last byte of the body
 	ReadStall  time.Duration // above 0: pause once between the answer's head and body
 	ReadPause  time.Duration // above 0: pause before every 16 KiB of the answer's body
 	Patience   time.Duration // how long to wait for the answer's end; 0 is 15 s

@@ -27,27 +27,27 @@ func (s *storm) disturb(rng *rand.Rand, m *member) {
 		{"stopped", func() error { s.pause(rng, m); return nil }},
 		{"killed", func() error { return s.restart(rng, m) }},
 		{"cut off from the store", func() error {
-			m.store.hold(true)
+			m.store.Hold(true)
 			s.sleep(rng, 0, ttl)
-			m.store.hold(false)
+			m.store.Hold(false)
 			return nil
 		}},
 		{"stopped while cut off from the store", func() error {
-			m.store.hold(true)
+			m.store.Hold(true)
 			s.sleep(rng, 0, ttl-margin) // the deadline is about to come, or was
 			s.pause(rng, m)
 			s.sleep(rng, 0, ttl)
-			m.store.hold(false)
+			m.store.Hold(false)
 			return nil
 		}},
-		{"thrown out by the store", func() error { m.store.reset(); return nil }},
+		{"thrown out by the store", func() error { m.store.Reset(); return nil }},
 		{"cut off from the backend", func() error {
-			m.origin.hold(true)
+			m.origin.Hold(true)
 			s.sleep(rng, 0, time.Second)
-			m.origin.hold(false)
+			m.origin.Hold(false)
 			return nil
 		}},
-		{"thrown out by the backend", func() error { m.origin.reset(); return nil }},
+		{"thrown out by the backend", func() error { m.origin.Reset(); return nil }},
 	}
 	start := rng.IntN(len(faults))
 	for i := range s.faults {
@@ -82,9 +82,9 @@ func (s *storm) cutOffAlone(rng *rand.Rand, m *member) {
 	defer s.alone.Unlock()
 	s.begin("cut off from the store alone", m.name)
 	time.Sleep(time.Second) // for the others to come back, and for it to be given something
-	m.store.hold(true)
+	m.store.Hold(true)
 	s.sleep(rng, gone+time.Second, gone+3*time.Second)
-	m.store.hold(false)
+	m.store.Hold(false)
 }
 
 // disturbStore ends the store and starts it again, now and then, until the

@@ -46,8 +46,8 @@ type fleet struct {
 type member struct {
 	*torture.Proxy
 	name   string
-	store  *relay
-	origin *relay
+	store  *torture.Relay
+	origin *torture.Relay
 }
 
 // newFleet starts all of it, with n proxies.
@@ -100,8 +100,10 @@ func (f *fleet) newMember(name string, s torture.Settings) *member {
 	if err != nil {
 		f.Fatal(err)
 	}
-	m := &member{name: name, store: newRelay(f, f.engine.address, false), origin: newRelay(f, strings.TrimPrefix(f.back.URL(), "http://"), true)}
-	s.Upstream, s.Store.Engine = "http://"+m.origin.addr, f.engine.setting(m.store.addr)
+	m := &member{name: name,
+		store:  f.relay(f.engine.address, torture.RelayOptions{}),
+		origin: f.relay(strings.TrimPrefix(f.back.URL(), "http://"), torture.RelayOptions{Drops: true})}
+	s.Upstream, s.Store.Engine = "http://"+m.origin.Addr, f.engine.setting(m.store.Addr)
 	dir, err := os.MkdirTemp(f.TempDir(), name)
 	if err != nil {
 		f.Fatal(err)
@@ -119,6 +121,17 @@ func (f *fleet) newMember(name string, s torture.Settings) *member {
 		}
 	})
 	return m
+}
+
+// relay is the network between a proxy and one of its neighbours.
+func (f *fleet) relay(to string, o torture.RelayOptions) *torture.Relay {
+	f.Helper()
+	r, err := torture.StartRelay(to, o)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Cleanup(r.Close)
+	return r
 }
 
 // fault notes in the history what is about to be done to whom.

@@ -42,7 +42,7 @@ func TestStoryX1(t *testing.T) {
 		r1 := f.goes(a, w1)
 		f.arrives(w1, 5*time.Second)
 		cut := f.fault("A is cut off from the store")
-		a.store.hold(true)
+		a.store.Hold(true)
 		f.ok(a, "k", 1) // an equal token needs no store, up to the deadline
 		w2 := f.write("k", 2)
 		r2 := f.goes(b, w2)
@@ -62,7 +62,7 @@ func TestStoryX1(t *testing.T) {
 		}
 		f.wants(f.get(r2), 200, "", "yes")
 		f.fault("A and the store see each other again")
-		a.store.hold(false)
+		a.store.Hold(false)
 		f.ready(a)
 		f.wants(f.do(a, f.write("k", 1)), 409, staleToken, "no")
 		f.ok(a, "k", 3)

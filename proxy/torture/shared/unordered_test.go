@@ -41,7 +41,7 @@ func TestUnorderedElsewhere(t *testing.T) {
 			f.wants(f.get(rw), 200, "", "yes")
 		}
 		f.fault("A is cut off from the store")
-		a.store.hold(true)
+		a.store.Hold(true)
 		time.Sleep(ttl)
 		late := f.write("k", 0)
 		late.Bare = true
@@ -125,12 +125,12 @@ func TestObserveBesideEnforce(t *testing.T) {
 		rslow := f.goes(a, slow)
 		f.arrives(slow, 5*time.Second)
 		f.fault("A is cut off from the store")
-		a.store.hold(true)
+		a.store.Hold(true)
 		time.Sleep(ttl)
 		result(f.do(a, f.write("k", 4)), "would-reject;reason=store-unavailable")
 		f.back.Release(slow.ID)
 		result(f.get(rslow), "admitted") // it is not cut
-		a.store.hold(false)
+		a.store.Hold(false)
 		f.ready(a)
 		result(f.do(a, f.write("k", 5)), "admitted")
 		for _, m := range []*member{a, b} {
