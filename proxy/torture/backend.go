@@ -58,11 +58,10 @@ func StartBackend(h *History, opts BackendOptions) (*Backend, error) {
 // Late is the longest time for which the test itself has stood still.
 func (b *Backend) Late() time.Duration { return b.pulse.longest() }
 
-// blind reports whether a write that is seen now may have been there for so long
+// blind reports whether a write that is seen at now may have been there for so long
 // that the proxy has given it up, and a newer one was seen before it: nobody
 // knows their order then.
-func (b *Backend) blind() bool {
-	now := b.h.Now()
+func (b *Backend) blind(now time.Duration) bool {
 	return now-b.pulse.since(now) > b.opts.Patience+b.opts.Settle
 }
 

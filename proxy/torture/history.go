@@ -109,9 +109,13 @@ type Event struct {
 type History struct {
 	start time.Time
 
-	mu     sync.Mutex // guards events; the order of what is added is the order of truth
-	events []Event
+	mu     sync.Mutex // guards chunks; the order of what is added is the order of truth
+	chunks [][]Event  // each but the last is full
 }
+
+// chunk is how many events are kept together. A single slice of millions takes a
+// second to grow, during which the whole test would stand still.
+const chunk = 1 << 14
 
 // NewHistory begins an empty history; its clock starts now.
 func NewHistory() *History { return &History{start: time.Now()} }
@@ -137,18 +141,30 @@ func (h *History) AddIf(e Event, ok func(now time.Duration) bool) bool {
 
 func (h *History) add(e Event) time.Duration {
 	e.At = h.Now()
-	h.events = append(h.events, e)
+	last := len(h.chunks) - 1
+	if last < 0 || len(h.chunks[last]) == chunk {
+		h.chunks = append(h.chunks, make([]Event, 0, chunk))
+		last++
+	}
+	h.chunks[last] = append(h.chunks[last], e)
 	return e.At
 }
 
 // Now is the time since the history began.
 func (h *History) Now() time.Duration { return time.Since(h.start) }
 
+// turn is the present time when it is the caller's turn to add something.
+func (h *History) turn() time.Duration {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.Now()
+}
+
 // Events returns a copy of what was added so far.
 func (h *History) Events() []Event {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return slices.Clone(h.events)
+	return slices.Concat(h.chunks...)
 }
 
 // Find returns the first event of that kind and write, and whether there is
@@ -156,11 +172,12 @@ func (h *History) Events() []Event {
 func (h *History) Find(kind Kind, id uint32) (Event, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	i := slices.IndexFunc(h.events, func(e Event) bool { return e.Kind == kind && e.ID == id })
-	if i < 0 {
-		return Event{}, false
+	for _, c := range h.chunks {
+		if i := slices.IndexFunc(c, func(e Event) bool { return e.Kind == kind && e.ID == id }); i >= 0 {
+			return c[i], true
+		}
 	}
-	return h.events[i], true
+	return Event{}, false
 }
 
 // Save writes events to the file at path, one JSON object a line.

@@ -166,6 +166,32 @@ func TestTally(t *testing.T) {
 	}
 }
 
+// A long history is as it was added.
+func TestLongHistory(t *testing.T) {
+	h := NewHistory()
+	const n = 2*chunk + 1
+	for i := range uint32(n) {
+		h.Add(ev(Send, i, uint64(i)))
+	}
+	events := h.Events()
+	if len(events) != n {
+		t.Fatalf("%d events, want %d", len(events), n)
+	}
+	for i, e := range events {
+		if e.ID != uint32(i) || i > 0 && e.At < events[i-1].At {
+			t.Fatalf("event %d is %+v", i, e)
+		}
+	}
+	for _, id := range []uint32{0, chunk - 1, chunk, n - 1} {
+		if e, ok := h.Find(Send, id); !ok || e.Token != uint64(id) {
+			t.Errorf("write %d: %+v, %v", id, e, ok)
+		}
+	}
+	if _, ok := h.Find(Send, n); ok {
+		t.Error("a write was found that is not there")
+	}
+}
+
 func TestSaveAndLoad(t *testing.T) {
 	h := tale(slices.Concat(write(1, 1), []Event{ev(Answer, 2, 1).stale(3)})...)
 	path := filepath.Join(t.TempDir(), "history.ndjson")

@@ -35,7 +35,7 @@ func (p *pulse) beat(done <-chan struct{}) {
 	for {
 		select {
 		case <-t.C:
-			p.since(p.h.Now())
+			p.since(p.h.turn())
 		case <-done:
 			return
 		}

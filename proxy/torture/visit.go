@@ -38,12 +38,11 @@ func (b *Backend) serve(c net.Conn) {
 			fmt.Fprintf(c, "HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nX-Why: %q\r\nConnection: close\r\n\r\n", err)
 			return
 		}
-		if b.blind() {
+		if !b.h.AddIf(v.of(Arrive), func(now time.Duration) bool { return !b.blind(now) }) {
 			b.h.Add(Event{Kind: Fault, Name: "the test stood still, and breaks a write off"})
 			breakOff(c)
 			return
 		}
-		b.h.Add(v.of(Arrive))
 		m := b.mark(v.event.ID)
 		m.once[0].Do(func() { close(m.arrived) })
 		if v.plan.Refuse {
