@@ -46,7 +46,7 @@ func normal() []mutant {
 		policy("trailing-slash", "a path with a slash at its end has a key of its own",
 			policyFile, "\tif p.TrailingSlash && len(path) > 1 {\n", "\tif false && p.TrailingSlash {\n", "trailing_slash: same /tree/a/"),
 		beside("trespass", "a broad rule that keeps slashes swallows the paths of a strict one",
-			readingFile, "\t\tv.refusal = t.trespass(q, raw, &s, v.cover)\n", "", "slash, broad"),
+			readingFile, "\t\tv.refusal, v.claim = t.trespass(q, raw, &s, v.cover)\n", "", "slash, broad"),
 		beside("policy-foreign", "a policy counts for the rules that have not got it",
 			readingFile, "\t\tmine := rule != nil && rule.reading == i\n", "\t\tmine := rule != nil && (v.refusal == nil || rule.reading == i)\n", "case, broad, the narrow one as it is"),
 
