@@ -60,7 +60,8 @@ func (m *Match) Covered() bool { return m.cover != nil }
 //	rewrite headers, trailers     dropped  dropped      dropped
 //
 // (a) A target that is not canonical counts as covered when a rule covers it
-// as it stands or in its folded form.
+// as it stands or in its folded form. Where servers read it in different ways,
+// so that it has no one folded form, it is refused: see ambiguous.
 // (b) Unless a rule with a safe method in its `methods`, or with FenceReads
 // where the request carries its token, covers what it folds to.
 // (c) A websocket handshake passes on a path of a rule with WebSocket.

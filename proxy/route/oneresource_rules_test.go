@@ -13,7 +13,7 @@ type scene struct {
 func scenes() []scene {
 	a := []string{"/", "/a/", "/A/"}
 	return []scene{
-		{"slashes", "a", a, []string{"/", "a", "A", "..", "%2e", "%2F", `\`, "%5C"}},
+		{"slashes", "a", []string{"/", "/a/", "/A/", "//a"}, []string{"/", "a", "A", "..", "%2e", "%2F", `\`, "%5C"}},
 		{"params", "a", a, []string{"/", "a", "A", ";", "%3B", "%2F", ".", "-"}},
 		{"dots and params", "a", a, []string{"/", "a", "A", "..", ".", ";", "%3B", "%2F"}},
 		{"nested", "a", a, []string{"/", "a", "A", "%25", "%41", "2F", "%3B", "%252F"}},

@@ -81,6 +81,9 @@ func (in *interner) readings(path string, steps []step) []int {
 	if cut, _, found := strings.Cut(path, "#"); found {
 		all = append(all, in.id(cut)) // by who takes a fragment off, before anything else
 	}
+	if rest := strings.TrimLeft(path, `/\`); len(path)-len(rest) >= 2 && strings.ContainsAny(rest, `/\`) {
+		all = append(all, in.id(rest[strings.IndexAny(rest, `/\`):])) // by who takes //host for that of a URL
+	}
 	for i := 0; i < len(all); i++ {
 		for _, s := range steps {
 			if read := in.id(s.do(in.texts[all[i]])); !slices.Contains(all, read) {

@@ -205,7 +205,10 @@ func TestFoldIsLinear(t *testing.T) {
 // What a rule covers and what it folds to is on no rule's path has spellings
 // that no rule covers: it is refused, they pass.
 func TestFoldsToNothing(t *testing.T) {
-	table := mustNew(t, Rule{Name: "files", Paths: []string{"/files/*"}, Keys: keyed("files")}, Rule{Name: "pairs", Paths: []string{"/p/{x}-{y}"}, Keys: keyed("{x}:{y}")})
+	table := mustNew(t,
+		Rule{Name: "files", Paths: []string{"/files/*"}, Keys: keyed("files")},
+		Rule{Name: "pairs", Paths: []string{"/p/{x}-{y}"}, Keys: keyed("{x}:{y}")},
+		Rule{Name: "auth", Paths: []string{"/auth/*"}, NoKey: true})
 	for target, want := range map[string]string{
 		"/files/a": "files", "/files/": "path-alias", "/FILES/": "-", "/files": "-",
 		"/p/1-2": "1:2", "/p/1%3B-2": "path-alias", "/P/1%3B-2": "-",
@@ -213,5 +216,9 @@ func TestFoldsToNothing(t *testing.T) {
 		if got, detail := result(t, table, byHand("PUT", target)); got != want {
 			t.Errorf("%s is %s (%s), want %s", target, got, detail, want)
 		}
+	}
+	// Without a fence there is nothing to get around.
+	if m, err := table.Match(byHand("POST", "/auth/")); err != nil || m.Rule != 2 {
+		t.Errorf("/auth/ is of rule %d, error %v", m.Rule, err)
 	}
 }
