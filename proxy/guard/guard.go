@@ -148,7 +148,12 @@ func hostOf(hostport string) string {
 	if err != nil {
 		host = hostport
 	}
-	return strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+	if inner, ok := strings.CutPrefix(host, "["); ok {
+		if inner, ok = strings.CutSuffix(inner, "]"); ok { // half a pair is no address
+			return inner
+		}
+	}
+	return host
 }
 
 func loopback(host string) bool {
