@@ -61,7 +61,8 @@ fuzz:
 mutants: deps
 	$(GO) run ./proxy/torture/mutants $(if $(ONLY),-only $(ONLY))
 
-## torture: the long form (WRITES=, KILLS=, SEED=); the short one is in test
+## torture: the long form (WRITES=, KILLS=, SEED=); the short one is in test,
+##   and results are in proxy/torture/RESULTS.md
 torture:
 	FENCEPROXY_TORTURE_WRITES=$(or $(WRITES),1000000) FENCEPROXY_TORTURE_KILLS=$(KILLS) $(if $(SEED),FENCEPROXY_TORTURE_SEED=$(SEED)) \
 		.ci/gotest -timeout 12h -v -run '^TestTorture$$' ./proxy/torture

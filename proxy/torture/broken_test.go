@@ -78,7 +78,7 @@ func (b brokenProxy) build(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command("go", "build", "-overlay", overlay, "-o", binary, "github.com/fenceproxy/fenceproxy/cmd/fenceproxy")
+	cmd := exec.Command("go", "build", "-ldflags=-s -w", "-overlay", overlay, "-o", binary, "github.com/fenceproxy/fenceproxy/cmd/fenceproxy")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatal(fmt.Errorf("building the proxy %s: %w\n%s", b.name, err, out))
 	}
