@@ -29,7 +29,7 @@ func TestBackendDoesAsPlanned(t *testing.T) {
 		{"reset before, applied late", Write{Plan: Plan{End: Reset, Late: settle / 4}}, []Kind{Send, Arrive, Drop, Gone, Apply}, 0},
 		{"later than settle is never", Write{Plan: Plan{End: Reset, Late: settle + 20*time.Millisecond}}, []Kind{Send, Arrive, Drop, Gone}, 0},
 		{"longer than patience is never", Write{Plan: Plan{Delay: 450 * time.Millisecond, Status: 500}}, []Kind{Send, Arrive, Respond, Answer}, 500},
-		{"longer than patience is not acknowledged", Write{Plan: Plan{Delay: 450 * time.Millisecond}}, []Kind{Send, Arrive, Drop, Gone}, 0},
+		{"longer than patience is not acknowledged", Write{Plan: Plan{Delay: 450 * time.Millisecond}}, []Kind{Send, Arrive, Respond, Answer}, 500},
 		{"broken", Write{Plan: Plan{End: Break, Size: 10}}, []Kind{Send, Arrive, Apply, Drop, Answer}, 200},
 		{"202 and late", Write{Plan: Plan{Status: 202, Late: settle / 2}}, []Kind{Send, Arrive, Respond, Answer, Apply}, 202},
 		{"left, applied at once", Write{Plan: Plan{Hold: true}, Leave: 30 * time.Millisecond}, []Kind{Send, Arrive, Gone, Lost, Apply}, 0},

@@ -115,8 +115,7 @@ func (v *visit) act(release <-chan struct{}) bool {
 		return false
 	}
 	if v.plan.Late == 0 && !v.plan.Skip && !v.apply() && v.plan.Status < 300 {
-		v.reset() // too late: to say that it was applied would be a lie (A2)
-		return false
+		v.plan.Status = http.StatusInternalServerError // it never will be: a 2xx would be a lie (A2)
 	}
 	again := false
 	switch v.plan.End {
