@@ -119,7 +119,7 @@ func (v *visit) act(release <-chan struct{}) bool {
 		return false
 	}
 	if v.plan.Late == 0 && !v.plan.Skip && !v.apply() && v.plan.Status < 300 {
-		v.reset() // too late: to say that it was applied would be a lie (A2)
+		v.reset() // it came to this so late that it may not be done any more: no word of success
 		return false
 	}
 	again := false
@@ -146,8 +146,7 @@ func (v *visit) act(release <-chan struct{}) bool {
 	return again
 }
 
-// apply makes the write take effect, unless it is too late for that, and
-// reports whether it did. The
+// apply makes the write take effect, unless it is too late for that. The
 // question and the effect are one step of the history, so being scheduled late
 // between them cannot break A1.
 func (v *visit) apply() bool {
