@@ -19,6 +19,7 @@ func (i *Issuer) handOver(ctx context.Context, e *entry, tell func()) (gone bool
 		return false, nil
 	}
 	was, tried := e.lease, make(chan struct{})
+	e.hasTried() // of a lease that this one has replaced: nobody can take that any more
 	e.offer(i.o.Clock())
 	e.tried = tried
 	e.wake()
