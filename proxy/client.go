@@ -108,6 +108,14 @@ func (c *client) patiently() (stop func()) {
 	}
 }
 
+// bidFarewell bounds what net/http still sends of an answer behind the handler's
+// end, which is all of a short one.
+func (x *exchange) bidFarewell() {
+	if stream(x.r) && x.h.ReadTimeout > 0 {
+		_ = http.NewResponseController(x.w).SetWriteDeadline(time.Now().Add(x.h.ReadTimeout))
+	}
+}
+
 // sticks reports whether a write may not come back at its deadline. On HTTP/2 it
 // resets the stream, but only when the frame that is being written is on its way.
 // Over TLS the server closes the connection then, and crypto/tls gives itself
