@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -143,8 +142,7 @@ func (x *exchange) read(size int64) ([]byte, error) {
 	rc := http.NewResponseController(x.w)
 	defer func() { _ = rc.SetReadDeadline(time.Time{}) }()
 	if x.rule.Observe { // see below: nothing else ends its wait for a client
-		stop := context.AfterFunc(x.book.hurried, func() { _ = rc.SetReadDeadline(past) })
-		defer stop()
+		defer x.book.whenHurried(func() { _ = rc.SetReadDeadline(past) })()
 	}
 	for int64(len(buf)) < size {
 		if len(buf) > 0 && x.book.hurried.Err() != nil {

@@ -92,11 +92,28 @@ func (c *client) timely(f func() error) {
 // called before. On the connection all is well meanwhile, so that nothing else
 // ends a stream that gets no window; over HTTP/1 the kernel does (see package
 // listen).
-func (c *client) patiently() (stop func() bool) {
+func (c *client) patiently() (stop func()) {
 	if !stream(c.x.r) || c.x.h.ReadTimeout <= 0 {
-		return func() bool { return true }
+		return func() {}
 	}
-	return time.AfterFunc(c.x.h.ReadTimeout, func() { _ = c.rc.SetWriteDeadline(past) }).Stop
+	over := make(chan struct{})
+	timer := time.AfterFunc(c.x.h.ReadTimeout, func() {
+		defer close(over)
+		_ = c.rc.SetWriteDeadline(past)
+	})
+	return func() {
+		if !timer.Stop() {
+			<-over // see book.whenHurried
+		}
+	}
+}
+
+// bidFarewell bounds what net/http still sends of an answer behind the handler's
+// end, which is all of a short one.
+func (x *exchange) bidFarewell() {
+	if stream(x.r) && x.h.ReadTimeout > 0 {
+		_ = http.NewResponseController(x.w).SetWriteDeadline(time.Now().Add(x.h.ReadTimeout))
+	}
 }
 
 // sticks reports whether a write may not come back at its deadline. On HTTP/2 it

@@ -114,6 +114,7 @@ func (x *exchange) finish() {
 	x.h.Metrics.count(x)
 	x.log()
 	x.trace.end(x)
+	x.bidFarewell()
 }
 
 // settle ends the ticket: lost is empty when the write is over, else it says

@@ -318,8 +318,26 @@ func (x *exchange) hurries() {
 // bounded.
 func (x *exchange) cutAnswer(cancel context.CancelFunc) {
 	rc := http.NewResponseController(x.w)
-	x.uncut = context.AfterFunc(x.book.hurried, func() {
+	x.uncut = x.book.whenHurried(func() {
 		cancel()
 		_ = rc.SetWriteDeadline(past)
+	})
+}
+
+// whenHurried calls f once the book is hurried, unless stop is called before;
+// stop waits where it is being called: behind the handler's end there is nothing
+// whose deadline could be set, and net/http would panic.
+func (b *book) whenHurried(f func()) (stop func() bool) {
+	over := make(chan struct{})
+	forget := context.AfterFunc(b.hurried, func() {
+		defer close(over)
+		f()
+	})
+	return sync.OnceValue(func() bool {
+		if forget() {
+			return true
+		}
+		<-over
+		return false
 	})
 }

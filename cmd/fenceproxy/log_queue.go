@@ -78,7 +78,8 @@ func (s sureLines) Write(line []byte) (int, error) {
 func (q *logQueue) add(line []byte, sure bool) *queuedLine {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.size+len(line) > queueSize || sure && !q.stuck.IsZero() && time.Since(q.stuck) >= auditPatience {
+	// Sync's has no bytes, and finds room where a notice took more than there was.
+	if len(line) > 0 && q.size+len(line) > queueSize || sure && !q.stuck.IsZero() && time.Since(q.stuck) >= auditPatience {
 		if !sure {
 			q.drop(1)
 		}

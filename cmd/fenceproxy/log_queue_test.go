@@ -124,3 +124,29 @@ func TestLogQueueOverAFullDisk(t *testing.T) {
 		t.Errorf("dropped %d, and on the disk is %q", q.lost(), got)
 	}
 }
+
+// The end waits for what is there also where a notice has made the queue fuller
+// than it may be.
+func TestSyncOfAFullQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &pipe{read: make(chan struct{})}
+		q := newQueue(p)
+		say := func(line string) { _, _ = q.Write([]byte(line)) }
+		say("one\n")
+		say(strings.Repeat("b", queueSize-len("one\n")-1) + "\n")
+		say("lost\n")
+		p.read <- struct{}{} // there is room for a line of four bytes, and no notice
+		synctest.Wait()
+		say("two\n")
+		if q.size <= queueSize {
+			t.Fatal("the queue is not full: this shows nothing")
+		}
+		go close(p.read)
+		if err := q.Sync(); err != nil {
+			t.Error(err)
+		}
+		if !strings.HasSuffix(p.took.String(), "dropped 1\ntwo\n") {
+			t.Error("the end was not waited for")
+		}
+	})
+}

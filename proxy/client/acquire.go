@@ -34,7 +34,8 @@ type LeaseOptions struct {
 	// for every request. Nil where there is none.
 	Bearer func() (string, error)
 	// HTTPClient reaches the servers; nil for one that goes there directly. Its
-	// timeout must not be shorter than Wait.
+	// timeout must not be shorter than Wait, and it must have room for a second
+	// request to a server beside one that waits (Transport.MaxConnsPerHost).
 	HTTPClient *http.Client
 	// Report is told of every attempt that failed and is made again: nil for
 	// nobody.

@@ -35,11 +35,23 @@ func (i *issuer) attend(ctx context.Context, server string) (context.Context, fu
 	}
 }
 
-// alive asks for the lease of no key, which any answer is good enough for: it
-// needs no store, and stands in no queue.
+// alive reports whether a server answers anything in time. One that cannot be
+// reached for a moment is asked again: the request that is attended may have
+// waited for an hour, and would lose its place.
 func (i *issuer) alive(ctx context.Context, server string) bool {
 	ctx, cancel := context.WithTimeout(ctx, patience/2)
 	defer cancel()
+	for !i.answers(ctx, server) {
+		if !pause(ctx, jitter(retryPause)) {
+			return false
+		}
+	}
+	return true
+}
+
+// answers asks for the lease of no key, which any answer is good enough for: it
+// needs no store, and stands in no queue.
+func (i *issuer) answers(ctx context.Context, server string) bool {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, server+wire.LeasesPath, nil)
 	if err != nil {
 		return false

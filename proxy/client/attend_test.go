@@ -2,6 +2,7 @@ package client
 
 import (
 	"errors"
+	"net/http"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -48,6 +49,33 @@ func TestDrainsLong(t *testing.T) {
 		l := r.acquire(t, o)
 		if d := time.Since(began); d != drain {
 			t.Errorf("after %v", d)
+		}
+		_ = l.Release(t.Context())
+	})
+}
+
+// A server that cannot be reached for a moment is not silent: what waits there
+// keeps its place.
+func TestSilentForAMoment(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig()
+		drain := time.Minute
+		r.line.slow.Store(int64(drain))
+		refused, asked := 0, 0
+		r.line.seen = func(req *http.Request) bool {
+			if req.Method != http.MethodGet {
+				asked++
+				return false
+			}
+			refused++
+			return refused%4 == 1
+		}
+		time.AfterFunc(drain, func() { r.line.slow.Store(0) })
+		o := r.options()
+		o.TTL = time.Hour
+		l, err := Acquire(t.Context(), "k", o)
+		if err != nil || refused < 4 || asked > 2 { // a renewal follows the grant
+			t.Fatalf("%v; %d questions, %d requests", err, refused, asked)
 		}
 		_ = l.Release(t.Context())
 	})

@@ -9,9 +9,10 @@ import (
 // handOver leaves a lease that its holder gives back to whoever waits first
 // here: his own takes its place in the store in one step, which is one write
 // less on the way from one to the other. (Who waits at another proxy has yet to
-// hear of it, and would come later in any case.) It reports whether that came to be, or
-// whether the lease is still to be ended. The turn is held, and lent meanwhile;
-// tell is called before: a release is told of before the grant that follows it.
+// hear of it, and would come later in any case.) It reports whether that came to
+// be, or whether the lease is still to be ended. The turn is held, and lent
+// meanwhile; tell is called before: a release is told of before the grant that
+// follows it.
 func (i *Issuer) handOver(ctx context.Context, e *entry, tell func()) (gone bool, err error) {
 	i.mu.Lock()
 	if len(e.queue) == 0 {
@@ -19,6 +20,7 @@ func (i *Issuer) handOver(ctx context.Context, e *entry, tell func()) (gone bool
 		return false, nil
 	}
 	was, tried := e.lease, make(chan struct{})
+	e.hasTried() // of a lease that this one has replaced: nobody can take that any more
 	e.offer(i.o.Clock())
 	e.tried = tried
 	e.wake()

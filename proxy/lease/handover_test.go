@@ -209,3 +209,37 @@ func TestAnOfferThatWasRenewedElsewhere(t *testing.T) {
 		}
 	})
 }
+
+// A lease is given back here that another proxy has let go before, and so is
+// that which stands in its place: the second offer does not leave the first one
+// without an answer.
+func TestAnOfferInThePlaceOfAnother(t *testing.T) {
+	inShared(t, func(r *rig) {
+		other := r.open(Options{})
+		defer other.Close()
+		a := r.acquire(r.issuer, "A")
+		b := r.ask(r.Context(), r.issuer, "B", time.Hour)
+		if err := other.Release(r.Context(), key, a.ID); err != nil {
+			t.Fatal(err)
+		}
+		c := r.acquire(other, "C")
+		e := r.issuer.find(key)
+		defer r.issuer.release(e)
+		_ = e.take(r.Context())
+		released := make(chan error, 2)
+		for _, id := range []string{a.ID, c.ID} { // in this order
+			go func() { released <- r.issuer.Release(context.Background(), key, id) }()
+			synctest.Wait()
+		}
+		e.give()
+		synctest.Wait()
+		if len(released) != 2 {
+			t.Fatalf("%d of two releases came back", len(released))
+		}
+		r.want(<-released, nil)
+		r.want(<-released, nil)
+		if next := <-b; next.err != nil || next.Token.Compare(c.Token) <= 0 {
+			t.Errorf("%+v behind %+v", next, c)
+		}
+	})
+}

@@ -29,6 +29,9 @@ func (t *Table) disguised(q *question, tg target) *Refusal {
 // they fold, or returns "". There is no one folded form of such a path, so that
 // nothing tells what it is not an alias of.
 func ambiguous(path string) string {
+	if !strings.ContainsAny(path, "%#;\\\x00") && !strings.Contains(path, "..") {
+		return "" // as mostly
+	}
 	if strings.IndexByte(path, '#') >= 0 {
 		return "a fragment (#), which some servers take off and others keep"
 	}

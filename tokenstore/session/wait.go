@@ -92,9 +92,10 @@ func (s *Store) poll() {
 		}
 		// The holds that wait are noted before the store is read. What a later
 		// one waits for may be missing in what is read just because it was not
-		// there yet.
-		before := s.waits.all()
+		// there yet. The keys come first: a hold that asks for its key waits by then,
+		// and would not be among those for whose sake it is looked at.
 		keys := s.look.take()
+		before := s.waits.all()
 		if due {
 			for h := range before {
 				s.tellWait(h)
