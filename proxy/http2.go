@@ -78,6 +78,16 @@ func (x *exchange) lingerStream() {
 	}
 }
 
+// awaitCall leaves a gRPC call that is refused a moment to come in: a unary one
+// is there as a whole then. Its answer is one frame, at the handler's end; where
+// that comes first, the server resets the stream behind it, and nginx, which may
+// use the connection for the next call already, answers that one 502.
+func (x *exchange) awaitCall() {
+	if http.NewResponseController(x.w).SetReadDeadline(time.Now().Add(callTime)) == nil {
+		_, _ = io.CopyN(io.Discard, x.r.Body, lingerBytes)
+	}
+}
+
 // scheme is how the client came in. On HTTP/2 net/http goes by what the client
 // says of it.
 func (x *exchange) scheme() string {

@@ -20,6 +20,7 @@ const (
 	lingerTime    = 500 * time.Millisecond // from one piece to the next
 	lingerLongest = 5 * time.Second        // in all
 	lingerBytes   = 16 << 20
+	callTime      = 100 * time.Millisecond // for what is on its way of a gRPC call
 )
 
 // refuse answers a request that was not forwarded.
@@ -115,7 +116,10 @@ func (x *exchange) answer(p *wire.Problem) {
 	} else {
 		p.Write(x.w)
 	}
-	if unread && !(grpc && stream(x.r)) { // there its whole answer is one frame, at the handler's end
+	switch {
+	case unread && grpc && stream(x.r):
+		x.awaitCall()
+	case unread:
 		x.linger()
 	}
 }
