@@ -1,5 +1,6 @@
-# Everything that a developer runs. `make test` is the whole proof and needs no
-# more than Go and git on the machine: it installs the rest where it may.
+# Everything that a developer runs. `make test` is the proof (CI adds attacks,
+# mutants and fuzz) and needs no more than Go and git on the machine: it installs
+# the rest where it may.
 
 GO          ?= go
 STATICCHECK ?= honnef.co/go/tools/cmd/staticcheck@v0.8.2
@@ -20,13 +21,17 @@ TIME   ?= 10m
 SEED   ?=
 ONLY   ?=
 
-.PHONY: test deps check vuln unit scripts fuzz mutants torture torture-shared torture-leases bench build
+.PHONY: test attacks deps check vuln unit scripts fuzz mutants torture torture-shared torture-leases bench build
 
-## test: all of it: deps, check, and every test under the race detector
+## test: deps, check, and the tests under the race detector, but for attacks
 test: deps check
 	@# Building in parallel first: the tests then run one package at a time.
 	$(GO) build -race ./...
-	.ci/gotest $(TESTFLAGS) ./...
+	.ci/gotest $(TESTFLAGS) $$($(GO) list ./... | grep -v /torture/attacks)
+
+## attacks: smuggling, floods, slow clients and hostile upstreams (a part of CI)
+attacks: deps
+	.ci/gotest $(TESTFLAGS) ./proxy/torture/attacks
 
 ## deps: install what the tests need beside Go and git, or say what is missing
 deps:
@@ -47,7 +52,7 @@ vuln:
 
 ## unit: the tests without the race detector, the binary and the torture
 unit:
-	.ci/gotest -timeout 5m $$($(GO) list ./... | grep -v -e /cmd/ -e /torture$$ -e /torture/shared$$ -e /torture/leases$$)
+	.ci/gotest -timeout 5m $$($(GO) list ./... | grep -v -e /cmd/ -e /torture$$ -e /torture/shared$$ -e /torture/leases$$ -e /torture/attacks$$)
 
 ## scripts: the tests over the real binary (scripts, nginx, the house)
 scripts: deps
