@@ -247,19 +247,28 @@ func TestTheStoreIsGone(t *testing.T) {
 
 // A waiter whose turn ends with an error hands it on.
 func TestAFailureIsHandedOn(t *testing.T) {
-	inBubble(t, func(r *rig) {
-		h := r.acquire(r.issuer, "A")
-		b, c := r.ask(r.Context(), r.issuer, "B", time.Hour), r.ask(r.Context(), r.issuer, "C", time.Hour)
-		r.store.fail(once("grant"), nil)
-		at := clock()
-		if err := r.issuer.Release(r.Context(), key, h.ID); err != nil {
-			t.Fatal(err)
-		}
-		r.want((<-b).err, tokenstore.ErrUnavailable)
-		if next := <-c; next.err != nil || next.at != at {
-			t.Errorf("C has it after %v: %v", next.at-at, next.err)
-		}
-	})
+	for name, end := range map[string]func(r *rig, h Held){
+		"released": func(r *rig, h Held) {
+			if err := r.issuer.Release(r.Context(), key, h.ID); err != nil {
+				r.Fatal(err)
+			}
+		},
+		"expired": func(*rig, Held) {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(r *rig) {
+				h := r.acquire(r.issuer, "A")
+				b, c := r.ask(r.Context(), r.issuer, "B", time.Hour), r.ask(r.Context(), r.issuer, "C", time.Hour)
+				r.store.fail(once("grant"), nil)
+				end(r, h)
+				failed := <-b
+				r.want(failed.err, tokenstore.ErrUnavailable)
+				if next := <-c; next.err != nil || next.at != failed.at {
+					t.Errorf("C has it after %v: %v", next.at-failed.at, next.err)
+				}
+			})
+		})
+	}
 }
 
 // A new TTL that the store may have, or not, is looked up before the lease is

@@ -74,13 +74,8 @@ func unescapeAll(p string, keepSlash bool) string {
 func unescape(p string, keepSlash bool) string {
 	var buf [256]byte
 	out := buf[:0]
-	floor := 0 // what is before it is done
 	for i := range len(p) {
-		out = append(out, p[i])
-		out = out[:floor+len(reduce(out[floor:], keepSlash))]
-		if keepSlash && endsInSlashMark(out[floor:]) {
-			floor = len(out)
-		}
+		out = reduce(append(out, p[i]), keepSlash)
 	}
 	return string(out)
 }
