@@ -1,4 +1,4 @@
-# Everything that a developer runs. `make test` is the proof (CI adds attacks,
+# Everything that a developer runs. `make test` is the proof (CI adds storms,
 # mutants and fuzz) and needs no more than Go and git on the machine: it installs
 # the rest where it may.
 
@@ -11,6 +11,8 @@ FUZZTIME    ?= 10s
 # Never from the cache: tests start the binary and servers, whose changes it
 # does not see.
 TESTFLAGS   ?= -race -p 1 -count=1 -timeout 10m
+# Packages that take minutes of their own.
+STORMS      := -e /torture/attacks$$ -e /torture/leases$$ -e /torture/shared$$
 # The long forms of the torture; WRITES is 200000 where several proxies share
 # the store.
 WRITES ?=
@@ -21,17 +23,18 @@ TIME   ?= 10m
 SEED   ?=
 ONLY   ?=
 
-.PHONY: test attacks deps check vuln unit scripts fuzz mutants torture torture-shared torture-leases bench build
+.PHONY: test storms deps check vuln unit scripts fuzz mutants torture torture-shared torture-leases bench build
 
-## test: deps, check, and the tests under the race detector, but for attacks
+## test: deps, check, and the tests under the race detector, but for storms
 test: deps check
 	@# Building in parallel first: the tests then run one package at a time.
 	$(GO) build -race ./...
-	.ci/gotest $(TESTFLAGS) $$($(GO) list ./... | grep -v /torture/attacks)
+	.ci/gotest $(TESTFLAGS) $$($(GO) list ./... | grep -v $(STORMS))
 
-## attacks: smuggling, floods, slow clients and hostile upstreams (a part of CI)
-attacks: deps
-	.ci/gotest $(TESTFLAGS) ./proxy/torture/attacks
+## storms: the short tortures of several proxies and of leases, and the attacks:
+##   smuggling, floods, slow clients, hostile upstreams (CI runs them behind test)
+storms: deps
+	.ci/gotest $(TESTFLAGS) $$($(GO) list ./... | grep $(STORMS))
 
 ## deps: install what the tests need beside Go and git, or say what is missing
 deps:
