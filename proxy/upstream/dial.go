@@ -62,10 +62,12 @@ func (d *dialer) connect(ctx context.Context) (net.Conn, error) {
 	full := false
 	for {
 		c, err := new(net.Dialer).DialContext(ctx, d.network, d.addr)
-		switch {
-		case full && err != nil && ctx.Err() != nil:
-			return nil, fmt.Errorf("its backlog stayed full: %w", os.ErrDeadlineExceeded)
-		case d.network != "unix" || !errors.Is(err, syscall.EAGAIN):
+		if d.network != "unix" || !errors.Is(err, syscall.EAGAIN) {
+			// Asked of the error: dialing compares the clock with ctx's deadline by
+			// itself, and may so end before ctx has.
+			if full && isTimeout(err) {
+				return nil, fmt.Errorf("its backlog stayed full: %w", os.ErrDeadlineExceeded)
+			}
 			return c, err
 		}
 		full = true
@@ -76,14 +78,18 @@ func (d *dialer) connect(ctx context.Context) (net.Conn, error) {
 	}
 }
 
+func isTimeout(err error) bool {
+	var ne net.Error
+	return errors.As(err, &ne) && ne.Timeout()
+}
+
 // dialReason names the reason of an error of dial; ctx is the request's own.
 func dialReason(ctx context.Context, err error) Reason {
-	var ne net.Error
 	var he *handshakeError
 	switch {
 	case ctx.Err() != nil:
 		return ReasonCanceled
-	case errors.As(err, &ne) && ne.Timeout():
+	case isTimeout(err):
 		return ReasonConnectTimeout
 	case errors.As(err, &he):
 		return ReasonTLS
