@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"sync"
+	"syscall"
 	"time"
 
 	"go.uber.org/zap"
@@ -39,8 +40,17 @@ func OpenAudit(path string) (*Audit, error) {
 	return a, a.open()
 }
 
+// pipePatience is how long a line waits for whoever reads the other end, where
+// the file is a pipe.
+const pipePatience = 2 * time.Second
+
+// open does not wait for a reader of a pipe, nor do the writes that follow wait
+// for ever.
 func (a *Audit) open() error {
-	f, err := os.OpenFile(a.path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	f, err := os.OpenFile(a.path, os.O_WRONLY|os.O_APPEND|os.O_CREATE|syscall.O_NONBLOCK, 0o600)
+	if errors.Is(err, syscall.ENXIO) {
+		return fmt.Errorf("%s is a pipe that nobody reads: start its reader first", a.path)
+	}
 	if err != nil {
 		return err
 	}
@@ -138,7 +148,12 @@ func (a *Audit) write(l any) error {
 			return err
 		}
 	}
-	_, err = a.out.Write(append(b, '\n'))
+	if a.file != nil {
+		_ = a.file.SetWriteDeadline(time.Now().Add(pipePatience)) // a disk has none
+	}
+	if _, err = a.out.Write(append(b, '\n')); errors.Is(err, os.ErrDeadlineExceeded) {
+		err = fmt.Errorf("%s is a pipe whose reader takes nothing: see to its reader", a.path)
+	}
 	return err
 }
 
