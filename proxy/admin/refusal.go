@@ -56,9 +56,9 @@ func refusalOf(err error, format tokenstore.Format) *wire.Refusal {
 	case errors.Is(err, gate.ErrManyVouched):
 		return wire.NewRefusal(wire.AdminInUse, err.Error())
 	case errors.Is(err, gate.ErrStopping):
-		return wire.NewRefusal(wire.ShuttingDown, "the proxy is stopping; ask again when it is back")
+		return wire.NewRefusal(wire.ShuttingDown, "the proxy is stopping; look at the key when it is back, and ask again")
 	case errors.Is(err, gate.ErrOverloaded):
-		return wire.NewRefusal(wire.Overloaded, "too many writes are waiting; try again later")
+		return wire.NewRefusal(wire.Overloaded, "too many writes are waiting; the token may count already, as the key tells: raise it again later")
 	case errors.Is(err, tokenstore.ErrMalformed):
 		return wire.NewRefusal(wire.TokenMalformed, err.Error())
 	case errors.Is(err, gate.ErrLeft):
