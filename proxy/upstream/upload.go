@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"time"
 )
 
 const (
@@ -73,6 +74,9 @@ func (x *exchange) start(first []byte, whole bool) bool {
 		x.uploadEnded(err)
 		return x.c.written.Load() > 0
 	}
+	// A connection that was used before may have the deadline of its last answer
+	// still (see pool.put), which would end an upload that takes longer.
+	x.c.SetReadDeadline(time.Time{})
 	x.done = make(chan struct{})
 	x.writers.Go(func() {
 		defer close(x.done)
