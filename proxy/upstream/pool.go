@@ -102,14 +102,6 @@ func (p *pool) close() {
 	}
 }
 
-// hangUp closes a connection on which everything is over.
-func hangUp(c net.Conn) {
-	if s, ok := c.(*secure); ok {
-		s.goodbye()
-	}
-	c.Close()
-}
-
 // quiet reports whether nothing, not even an end, can be read from c. Bytes that
 // come before a request would be taken for its answer.
 func quiet(c net.Conn) bool {
