@@ -131,8 +131,8 @@ func (w *h2writer) encode(it *h2item) {
 }
 
 // begin takes the item into the write, unless its stream is stopped: nothing of
-// the request is in use then. The leave to send is asked here, where the write
-// itself comes next.
+// the request is in use then. The leave to send is asked here, before each part,
+// where the write itself comes next.
 func (w *h2writer) begin(it *h2item) bool {
 	c, s := w.c, it.s
 	c.mu.Lock()
@@ -140,7 +140,7 @@ func (w *h2writer) begin(it *h2item) bool {
 	switch {
 	case s.stopped || s.freed:
 		return false
-	case it.head && !s.number(it):
+	case it.head && !s.number(it), !it.head && !s.mayGoOn():
 		return false
 	}
 	s.writing = true
@@ -190,6 +190,19 @@ func (s *h2stream) leave() (reason Reason, err error) {
 		}
 	}()
 	return leave(s.ctx, s.r)
+}
+
+// mayGoOn is mayGoOn of upload.go; mu is held.
+func (s *h2stream) mayGoOn() bool {
+	reason, err := s.leave()
+	switch {
+	case err == nil:
+		return true
+	case reason == ReasonNoLeave:
+		reason, err = ReasonCanceled, errLeaveOver
+	}
+	s.lose(reason, err)
+	return false
 }
 
 func (w *h2writer) writeFields(it *h2item) {

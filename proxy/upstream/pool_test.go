@@ -184,7 +184,7 @@ func TestStaleConnection(t *testing.T) {
 			if res.outcome != row.want {
 				t.Errorf("outcome %v, want %v (%v)", res.outcome, row.want, res.err)
 			}
-			if asked != 1+row.onward {
+			if asked < 1+row.onward || asked > 1+row.onward && !row.large { // and before each part that follows
 				t.Errorf("asked for leave %d times, want it before every first byte: %d", asked, 1+row.onward)
 			}
 			done()
