@@ -74,6 +74,7 @@ func (x *exchange) undelivered(err error) {
 	} else {
 		x.settle("")
 	}
+	x.client.undeadline() // that of a 1xx
 	x.answer(p)
 }
 

@@ -33,6 +33,7 @@ type tunnel struct {
 	ahead    []byte // what the client sent before it had the 101
 	head     []byte // the 101
 	upstream *upstream.Tunnel
+	maySend  func() bool // nil: always
 
 	up, down chan struct{} // closed when nothing passes that way any more
 	broken   error         // why it could not be read on from the upstream; set before down is closed
@@ -77,7 +78,11 @@ func (x *exchange) hijack(a *upstream.Answer) (*tunnel, error) {
 	h.Del("Connection") // ours was meant for answers after which HTTP goes on
 	_ = h.Write(head)
 	head.WriteString("\r\n")
-	return &tunnel{client: client, ahead: ahead, head: head.Bytes(), upstream: a.Tunnel, up: make(chan struct{}), down: make(chan struct{})}, nil
+	t := &tunnel{client: client, ahead: ahead, head: head.Bytes(), upstream: a.Tunnel, up: make(chan struct{}), down: make(chan struct{})}
+	if x.holds {
+		t.maySend = x.ticket.MaySend
+	}
+	return t, nil
 }
 
 // attend returns when the tunnel is to end, and why.
@@ -118,7 +123,19 @@ func (x *exchange) attend(t *tunnel) (upstream.Reason, error) {
 func (t *tunnel) toUpstream() {
 	defer close(t.up)
 	defer func() { _ = t.upstream.CloseWrite() }()
-	_ = pass(t.upstream, io.MultiReader(bytes.NewReader(t.ahead), t.client))
+	_ = pass(leaving{t}, io.MultiReader(bytes.NewReader(t.ahead), t.client))
+}
+
+// leaving asks for the leave to send before each piece (R5): a process that was
+// frozen finds messages of before at the client's side when it wakes up.
+type leaving struct{ *tunnel }
+
+func (l leaving) Write(p []byte) (int, error) {
+	if l.maySend != nil && !l.maySend() {
+		l.upstream.End(upstream.ReasonCut, errGrantLost)
+		return 0, errGrantLost
+	}
+	return l.upstream.Write(p)
 }
 
 // toClient passes on what the upstream sends, and its end.

@@ -93,7 +93,7 @@ func (s *service) adminHandler(p planned, gatherer prometheus.Gatherer) http.Han
 	rules := make([]admin.Rule, len(p.rules))
 	for i := range p.rules {
 		r := &p.rules[i]
-		rules[i] = admin.Rule{Name: r.Name, Fenced: r.Fenced, Format: r.Format, Epoch: r.Epoch, DrainTimeout: r.DrainTimeout, MaxToken: r.MaxToken, HasMaxToken: r.HasMaxToken}
+		rules[i] = admin.Rule{Name: r.Name, Fenced: r.Fenced, Format: r.Format, Epoch: r.Epoch, DrainTimeout: r.DrainTimeout, MaxToken: r.MaxToken, HasMaxToken: r.HasMaxToken, Suspect: r.Suspect}
 	}
 	return admin.NewHandler(admin.Options{
 		Gate: s.gate, DrainOlder: s.handler.DrainOlder, Store: s.store.Store, Metrics: gatherer, Ready: s.ready, Notice: s.reload.notice,

@@ -309,6 +309,7 @@ func (s *service) stop(signals <-chan os.Signal) error {
 	}
 	s.close()
 	older := s.handler.AwaitOlder(ctx) != nil // close has ended them
+	s.reload.planned.upstream.Close()         // else the kernel would reset what is idle there
 	if !idle || older {
 		c := s.gate.Counts()
 		_ = s.store.Close(false)

@@ -64,6 +64,7 @@ type Rule struct {
 	DrainTimeout time.Duration
 	MaxToken     tokenstore.Token // bounds what is raised where HasMaxToken is set
 	HasMaxToken  bool
+	Suspect      bool // its keys were made otherwise before a crash: see gate.Claim
 }
 
 // storeTimeout is for one look into the store.

@@ -183,7 +183,7 @@ func (a *api) raise(w http.ResponseWriter, r *http.Request, escaped string) {
 		return
 	}
 	start := time.Now()
-	err := a.Gate.Enter(r.Context(), gate.Request{Claims: []gate.Claim{{Key: c.key, Token: token, Holder: body.Holder}},
+	err := a.Gate.Enter(r.Context(), gate.Request{Claims: []gate.Claim{a.claim(c.key, token, body.Holder)},
 		DrainTimeout: c.own.DrainTimeout, Since: start, Read: true}, new(gate.Ticket))
 	if err == nil && a.DrainOlder != nil {
 		err = a.DrainOlder(r.Context(), c.own.Name, c.key, c.own.DrainTimeout-time.Since(start))

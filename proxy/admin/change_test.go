@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fenceproxy/fenceproxy/proxy/gate"
 	"github.com/fenceproxy/fenceproxy/proxy/wire"
 	"github.com/fenceproxy/fenceproxy/tokenstore"
 	"github.com/fenceproxy/fenceproxy/tokenstore/dump"
@@ -46,6 +47,25 @@ func TestRaise(t *testing.T) {
 	}
 	if l := r.take(); len(l) != 2 || l[1].Result != "failed" || l[1].After.Highest != "8" || l[1].Before.Highest != "7" {
 		t.Errorf("%+v", l)
+	}
+}
+
+// After a crash and a change of the rule nobody knows under which key a write of
+// before went: a raise answers no sooner than a write would be sent, and its
+// record does not say clear.
+func TestRaiseSuspect(t *testing.T) {
+	r := newRig(t, func(o *Options) {
+		o.Rules[0].Suspect = true
+		store := o.Store.(faulty)
+		store.SetRecovered(true)
+		var err error
+		if o.Gate, err = gate.New(store, gate.Options{Settle: time.Hour}); err != nil {
+			t.Fatal(err)
+		}
+	})
+	r.refused(wire.DrainTimeout, "POST", "/v1/keys/a:1/raise", `{"token":"7","reason":"r"}`)
+	if rec, ok, err := r.store.Load(t.Context(), "a:1"); !ok || err != nil || rec.Highest.Major != 7 || rec.Clear {
+		t.Errorf("%+v, there: %v, %v", rec, ok, err)
 	}
 }
 

@@ -222,7 +222,7 @@ func (a *api) raiseOne(ctx context.Context, rec dump.Record) (bool, error) {
 	if err != nil || ok && !now.Highest.Less(rec.Highest) {
 		return false, err
 	}
-	err = a.Gate.Record(ctx, gate.Claim{Key: rec.Key, Token: rec.Highest, Holder: rec.Holder}, importTimeout)
+	err = a.Gate.Record(ctx, a.claim(rec.Key, rec.Highest, rec.Holder), importTimeout)
 	stale, collision := (*gate.StaleError)(nil), (*tokenstore.CollisionError)(nil)
 	if errors.As(err, &stale) || errors.As(err, &collision) {
 		return false, nil // raised here meanwhile

@@ -3,6 +3,7 @@ package admin
 import (
 	"fmt"
 
+	"github.com/fenceproxy/fenceproxy/proxy/gate"
 	"github.com/fenceproxy/fenceproxy/proxy/wire"
 	"github.com/fenceproxy/fenceproxy/tokenstore"
 )
@@ -102,6 +103,17 @@ func (a *api) anyFormat() (f tokenstore.Format, plain bool) {
 		}
 	}
 	return f, true
+}
+
+// claim is what a raise of token on key asks of the gate: as much as a write of
+// any rule that can make the key. One of before a crash may have gone under
+// another key where a rule is suspect, so that the record does not tell of it.
+func (a *api) claim(key tokenstore.Key, token tokenstore.Token, holder string) gate.Claim {
+	c := gate.Claim{Key: key, Token: token, Holder: holder}
+	for _, r := range a.owners(key) {
+		c.Suspect = c.Suspect || r.Suspect
+	}
+	return c
 }
 
 // parse reads a token as a client writes it, which then is one of the rule's

@@ -49,10 +49,13 @@ func (d *dialer) dial(ctx context.Context) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.timeout)
 	defer cancel()
 	c, err := d.connect(ctx)
-	if err != nil || d.tls == nil {
-		return c, err
+	if err == nil && d.tls != nil {
+		c, err = handshake(ctx, c, d.tls)
 	}
-	return handshake(ctx, c, d.tls)
+	if err == nil {
+		dropAtEnd(c)
+	}
+	return c, err
 }
 
 // connect waits for a place in the backlog of a unix socket, as the kernel does

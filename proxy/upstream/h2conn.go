@@ -63,6 +63,9 @@ type h2conn struct {
 	initial    int64  // the same of a new stream
 	received   uint32 // bytes for which no WINDOW_UPDATE was sent yet
 
+	wire int64 // bytes on the wire of the writes that are over
+	owed int64 // see owe
+
 	queue   []h2item
 	replies int       // of these, what the upstream asked for
 	writing time.Time // since when a write runs; zero for none

@@ -40,6 +40,7 @@ type h2stream struct {
 	stopped bool   // no more of it may be written
 	sent    bool   // wholly sent
 	window  int64  // bytes of the body that may be sent
+	upTo    int64  // h2conn.wire behind what was written of it
 
 	// Of the answer:
 	heard   bool         // anything of it came
@@ -129,6 +130,7 @@ func (s *h2stream) lose(reason Reason, err error) {
 		s.lost, s.lostErr = reason, err
 	}
 	s.hurry()
+	s.owe()
 	s.stop("")
 	if !s.need.upload {
 		s.uploaded("")

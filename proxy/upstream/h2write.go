@@ -59,10 +59,10 @@ func (c *h2conn) writeAll() {
 		if last {
 			w.fr.WriteGoAway(0, http2.ErrCodeNo, nil)
 		}
-		n, err := c.send(w.out.Bytes())
-		c.wrote(items, n, err)
+		n, sealed, err := c.send(w.out.Bytes())
+		c.wrote(items, n, sealed, err)
 		if last {
-			hangUp(c.nc)
+			c.end()
 		}
 		if last || err != nil {
 			return
@@ -70,20 +70,22 @@ func (c *h2conn) writeAll() {
 	}
 }
 
-// send writes p. After a failure n is how much of it may have left at most.
-func (c *h2conn) send(p []byte) (n int, err error) {
+// send writes p, and tells what the kernel took: bytes of p, after a failure so
+// many at most, and bytes on the wire.
+func (c *h2conn) send(p []byte) (n, wire int, err error) {
 	s, ok := c.nc.(*secure)
 	if !ok {
-		return c.nc.Write(p)
+		n, err = c.nc.Write(p)
+		return n, n, err
 	}
 	sealed, err := s.seal(p)
 	if err != nil {
-		return 0, err // the records were not given to the kernel
+		return 0, 0, err // the records were not given to the kernel
 	}
-	if n, err = s.Conn.Write(sealed); n > 0 {
+	if wire, err = s.Conn.Write(sealed); wire > 0 {
 		n = len(p) // which part of it the records hold cannot be told
 	}
-	return n, err
+	return n, wire, err
 }
 
 // due waits for what is to be written. last says that it is the goodbye.
@@ -129,8 +131,8 @@ func (w *h2writer) encode(it *h2item) {
 }
 
 // begin takes the item into the write, unless its stream is stopped: nothing of
-// the request is in use then. The leave to send is asked here, where the write
-// itself comes next.
+// the request is in use then. The leave to send is asked here, before each part,
+// where the write itself comes next.
 func (w *h2writer) begin(it *h2item) bool {
 	c, s := w.c, it.s
 	c.mu.Lock()
@@ -138,7 +140,7 @@ func (w *h2writer) begin(it *h2item) bool {
 	switch {
 	case s.stopped || s.freed:
 		return false
-	case it.head && !s.number(it):
+	case it.head && !s.number(it), !it.head && !s.mayGoOn():
 		return false
 	}
 	s.writing = true
@@ -190,6 +192,19 @@ func (s *h2stream) leave() (reason Reason, err error) {
 	return leave(s.ctx, s.r)
 }
 
+// mayGoOn is mayGoOn of upload.go; mu is held.
+func (s *h2stream) mayGoOn() bool {
+	reason, err := s.leave()
+	switch {
+	case err == nil:
+		return true
+	case reason == ReasonNoLeave:
+		reason, err = ReasonCanceled, errLeaveOver
+	}
+	s.lose(reason, err)
+	return false
+}
+
 func (w *h2writer) writeFields(it *h2item) {
 	w.block.Reset()
 	for _, f := range it.fields {
@@ -222,10 +237,11 @@ func (w *h2writer) writeData(it *h2item) {
 }
 
 // wrote tells every stream what became of its part of a write.
-func (c *h2conn) wrote(items []h2item, n int, err error) {
+func (c *h2conn) wrote(items []h2item, n, wire int, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.writing = time.Time{}
+	c.wire += int64(wire)
 	if c.hurried && !c.closing {
 		c.hurried = false
 		c.nc.SetWriteDeadline(time.Time{})
@@ -237,6 +253,10 @@ func (c *h2conn) wrote(items []h2item, n int, err error) {
 		}
 		if err != nil && it.head && n <= it.from {
 			it.s.left = false
+		}
+		it.s.upTo = c.wire
+		if it.s.lost != "" {
+			it.s.owe() // it was given up meanwhile
 		}
 		it.s.written(it.end, err)
 	}

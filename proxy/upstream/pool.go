@@ -49,7 +49,8 @@ func (p *pool) get() net.Conn {
 }
 
 // put keeps c, or closes it. Its next deadline is until, zero where that is not
-// known: one that comes when c has been dropped for its age is left as it is.
+// known: one that comes when c has been dropped for its age is left as it is, for
+// the next exchange to replace.
 func (p *pool) put(c net.Conn, until time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -99,14 +100,6 @@ func (p *pool) close() {
 		p.timer.Stop()
 		p.timer = nil
 	}
-}
-
-// hangUp closes a connection on which everything is over.
-func hangUp(c net.Conn) {
-	if s, ok := c.(*secure); ok {
-		s.goodbye()
-	}
-	c.Close()
 }
 
 // quiet reports whether nothing, not even an end, can be read from c. Bytes that

@@ -66,6 +66,7 @@ func TestReuse(t *testing.T) {
 		{"HTTP/1.0", strings.Replace(named, "/1.1", "/1.0", 1), nil, "2"},
 		{"bytes behind the answer", named + "H", nil, "2"},
 		{"204 with a length", "HTTP/1.1 204 No Content\r\nContent-Length: 1\r\n\r\n", nil, "2"},
+		{"304 with a length", "HTTP/1.1 304 Not Modified\r\nContent-Length: 1\r\n\r\n", nil, "2"},
 	}
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {
@@ -183,7 +184,7 @@ func TestStaleConnection(t *testing.T) {
 			if res.outcome != row.want {
 				t.Errorf("outcome %v, want %v (%v)", res.outcome, row.want, res.err)
 			}
-			if asked != 1+row.onward {
+			if asked < 1+row.onward || asked > 1+row.onward && !row.large { // and before each part that follows
 				t.Errorf("asked for leave %d times, want it before every first byte: %d", asked, 1+row.onward)
 			}
 			done()

@@ -73,9 +73,10 @@ type Request struct {
 	// Informational is given each 1xx answer as it comes, on the goroutine that
 	// called Send. nil: they are dropped.
 	Informational func(status int, h http.Header)
-	// MaySend is asked immediately before the first byte is written (R5), over
-	// HTTP/2 by the goroutine that writes for all requests and under its lock:
-	// it MUST NOT wait, nor call back. False: nothing is sent. nil: always true.
+	// MaySend is asked immediately before the first byte is written (R5), and again
+	// before each part of an upload, over HTTP/2 by the goroutine that writes for
+	// all requests and under its lock: it MUST NOT wait, nor call back. False:
+	// nothing more is sent. nil: always true.
 	MaySend func() bool
 }
 

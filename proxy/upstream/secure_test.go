@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -372,7 +373,7 @@ func TestGoodbye(t *testing.T) {
 	}{
 		"closed behind the answer": {0, ok, io.EOF},
 		"closed when idle":         {time.Minute, ok, io.EOF},
-		"given up":                 {0, "not HTTP\r\n\r\n", io.ErrUnexpectedEOF},
+		"given up":                 {0, "not HTTP\r\n\r\n", syscall.ECONNRESET},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := newAuthority(t)

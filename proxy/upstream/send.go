@@ -97,6 +97,9 @@ func (x *exchange) unused() *Error {
 	return x.u.notSent(x.r, ReasonReset, errUnused)
 }
 
+// errLeaveOver: the leave to send was over in the middle of a request.
+var errLeaveOver = errors.New("the leave to send was over before the last byte")
+
 // leave asks, immediately before the first byte, whether it may still be sent.
 func leave(ctx context.Context, r *Request) (Reason, error) {
 	select {

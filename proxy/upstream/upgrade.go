@@ -90,4 +90,9 @@ func (t *Tunnel) CloseWrite() error {
 // End closes the connection, for a reason that stands in the answer's outcome;
 // the first reason counts. Any goroutine may call it. Once Write has returned,
 // nothing leaves any more.
-func (t *Tunnel) End(reason Reason, cause error) { t.x.lose(reason, cause) }
+func (t *Tunnel) End(reason Reason, cause error) {
+	if reason == ReasonEnded {
+		deliverAtEnd(t.x.c.Conn) // the last message may still be on its way
+	}
+	t.x.lose(reason, cause)
+}

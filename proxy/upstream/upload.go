@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"time"
 )
 
 const (
@@ -73,6 +74,9 @@ func (x *exchange) start(first []byte, whole bool) bool {
 		x.uploadEnded(err)
 		return x.c.written.Load() > 0
 	}
+	// A connection that was used before may have the deadline of its last answer
+	// still (see pool.put), which would end an upload that takes longer.
+	x.c.SetReadDeadline(time.Time{})
 	x.done = make(chan struct{})
 	x.writers.Go(func() {
 		defer close(x.done)
@@ -236,7 +240,7 @@ func (x *exchange) push(p []byte) error {
 // writeOnce writes p, which is sealed, until its time is over (errStall) and
 // returns what is left of it.
 func (x *exchange) writeOnce(p []byte, first bool) ([]byte, error) {
-	if !x.armWrite(first) {
+	if !first && !x.mayGoOn() || !x.armWrite(first) {
 		return p, errStopped
 	}
 	n, err := x.c.Write(p, first)
@@ -251,6 +255,17 @@ func (x *exchange) writeOnce(p []byte, first bool) ([]byte, error) {
 		return p[n:], errStopped
 	}
 	return p[n:], errStall
+}
+
+// mayGoOn asks for the leave again, and gives the request up without. A process
+// that was frozen wakes up in the middle of an upload, and what ends it at its
+// deadline may wake up later.
+func (x *exchange) mayGoOn() bool {
+	if x.r.MaySend == nil || x.r.MaySend() {
+		return true
+	}
+	x.lose(ReasonCanceled, errLeaveOver)
+	return false
 }
 
 func (x *exchange) isStopped() bool {

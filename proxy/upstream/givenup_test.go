@@ -1,0 +1,111 @@
+package upstream
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Two tests of a write that the kernel has taken as a whole when nobody looks at
+// it any more, and the upstream has not: it reads nothing for a while, as if the
+// way to it were broken. Behind an ordinary close the kernel would go on sending
+// it for minutes, and the upstream apply it long after the settle time.
+
+// heldBack is the length of such a write's body.
+const heldBack = 256 << 10
+
+// backlog is an upstream that takes no connection for a while.
+func backlog(t *testing.T) net.Listener {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return l
+}
+
+// sendHeldBack sends it, and calls sent when the last of it was read.
+func sendHeldBack(t *testing.T, addr string, timeout time.Duration, sent func()) result {
+	t.Helper()
+	u := newUpstream(t, "http://"+addr)
+	dial := u.dial
+	u.dial = func(ctx context.Context) (net.Conn, error) {
+		c, err := dial(ctx)
+		if err == nil {
+			err = c.(*net.TCPConn).SetWriteBuffer(4 * heldBack)
+		}
+		return c, err
+	}
+	r := put()
+	r.Timeout, r.Length, r.Interrupt = timeout, heldBack, func() {}
+	r.Body = io.MultiReader(io.LimitReader(&zeros{heldBack}, heldBack-1), tail{sent})
+	return exchangeOnce(t, context.Background(), u, r)
+}
+
+// tail is one byte at the end of a body.
+type tail struct{ read func() }
+
+func (b tail) Read(p []byte) (int, error) {
+	b.read()
+	return copy(p, "x"), io.EOF
+}
+
+// comesToo fails where all of the body comes to the upstream.
+func comesToo(t *testing.T, l net.Listener) {
+	t.Helper()
+	c, err := l.Accept()
+	if err != nil {
+		return // it was reset before anybody took it
+	}
+	defer c.Close()
+	br := bufio.NewReader(c)
+	for line := ""; line != "\r\n" && err == nil; {
+		line, err = br.ReadString('\n')
+	}
+	if n, err := io.Copy(io.Discard, br); n == heldBack {
+		t.Errorf("all of the write came to the upstream after it was given up (%v)", err)
+	}
+}
+
+func TestGivenUpNeverLeaves(t *testing.T) {
+	l := backlog(t)
+	res := sendHeldBack(t, l.Addr().String(), 200*time.Millisecond, func() {})
+	if res.outcome != unsettled(ReasonTimeout) || strings.Contains(res.err.Error(), errStall.Error()) {
+		t.Fatalf("%v (%v), want the answer to be waited for in vain", res.outcome, res.err)
+	}
+	comesToo(t, l)
+}
+
+// The start behind a crash waits for the settle time, too.
+func TestKilledNeverLeaves(t *testing.T) {
+	const variable = "FENCEPROXY_TEST_UPSTREAM"
+	if addr := os.Getenv(variable); addr != "" {
+		sendHeldBack(t, addr, time.Minute, func() { os.Stdout.WriteString("read\n") })
+		return
+	}
+	l := backlog(t)
+	child := exec.Command(os.Args[0], "-test.run=^TestKilledNeverLeaves$")
+	child.Env = append(os.Environ(), variable+"="+l.Addr().String())
+	out, err := child.StdoutPipe()
+	if err == nil {
+		err = child.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = bufio.NewReader(out).ReadString('\n')
+	time.Sleep(50 * time.Millisecond) // the kernel takes the last of it; where it has not, that is as good
+	child.Process.Kill()
+	child.Wait()
+	if err != nil {
+		t.Fatalf("the child has sent nothing: %v", err)
+	}
+	comesToo(t, l)
+}

@@ -1,0 +1,81 @@
+package upstream
+
+import (
+	"bytes"
+	"context"
+	"net"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
+)
+
+// listenNarrow is listenH2 where the upstream's kernel takes no more than a few
+// thousand bytes that its program has not read.
+func listenNarrow(t *testing.T, scripts ...func(*h2wire)) (u *Upstream, done func()) {
+	t.Helper()
+	config := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) (err error) {
+		cerr := c.Control(func(fd uintptr) {
+			err = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 4096)
+		})
+		if cerr != nil {
+			err = cerr
+		}
+		return err
+	}}
+	l, err := config.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, end := playH2(t, l, nil, scripts...)
+	u = newH2(t, l.Addr().String())
+	return u, func() { t.Helper(); u.Close(); end() }
+}
+
+// A write that the kernel has taken as a whole, and the upstream has not, when it
+// is given up. The connection may live on for others.
+func TestH2GivenUpNeverLeaves(t *testing.T) {
+	for name, others := range map[string]bool{"alone": false, "beside another": true} {
+		t.Run(name, func(t *testing.T) {
+			lost, came := make(chan struct{}), make(chan bool, 1)
+			u, done := listenNarrow(t, func(w *h2wire) {
+				if others {
+					w.say(w.request(), "200", false) // an answer that goes on
+				}
+				id := w.head().id
+				<-lost
+				for {
+					f, err := w.fr.ReadFrame()
+					if err != nil {
+						came <- false
+						return
+					}
+					if d, ok := f.(*http2.DataFrame); ok && d.StreamID == id && d.StreamEnded() {
+						came <- true
+						return
+					}
+				}
+			})
+			if others {
+				a, err := u.Send(context.Background(), put())
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer a.Close()
+			}
+			r := put()
+			r.Body, r.Length = bytes.NewReader(make([]byte, 60<<10)), 60<<10
+			r.Timeout = 200 * time.Millisecond
+			if res := exchangeOnce(t, context.Background(), u, r); res.outcome != unsettled(ReasonTimeout) {
+				t.Fatalf("%v (%v)", res.outcome, res.err)
+			}
+			time.Sleep(3 * h2LostWrite)
+			close(lost)
+			if <-came {
+				t.Error("all of the write came to the upstream after it was given up")
+			}
+			done()
+		})
+	}
+}
