@@ -134,7 +134,7 @@ func start(src source, cfg *config.Config, p planned, log *zap.Logger, level zap
 	}
 	if s.store.Recovered() {
 		settle := s.store.settle
-		held := "newer tokens wait until the settle time is over; a holder that nothing older was in flight of goes on at once"
+		held := "newer tokens wait until the settle time is over; the token that a key has goes on at once where nothing older was in flight"
 		if s.store.unordered {
 			held = "every write with a token waits until the settle time is over, since some may have passed without one; a clean stop ends this, unless a rule has token: optional or mode: observe"
 		}
