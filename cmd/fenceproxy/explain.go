@@ -81,6 +81,9 @@ func imagine(method, url string, headers []string, body string) (*http.Request, 
 			target = "/" + target
 		}
 	}
+	if !strings.HasPrefix(target, "/") && target != "*" && method != http.MethodConnect {
+		return nil, fmt.Errorf("%q is no target of a request; write its path from the root, as in /accounts/42, or a whole http:// URL", url)
+	}
 	if _, err := http.ReadRequest(bufio.NewReader(strings.NewReader(method + " " + target + " HTTP/1.1\r\nHost: " + host + "\r\n\r\n"))); err != nil {
 		return nil, fmt.Errorf("such a request is answered 400 by the HTTP parser: %w", err)
 	}

@@ -1,12 +1,41 @@
 package main
 
 import (
+	"context"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"github.com/fenceproxy/fenceproxy/tokenstore/session"
 )
+
+// newRegistry has the figures of Go itself.
+func newRegistry() *prometheus.Registry {
+	reg := prometheus.NewRegistry()
+	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return reg
+}
+
+// register adds the figures of the store.
+func (s *service) register(reg *prometheus.Registry) {
+	if s.store.keys != nil {
+		reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "fenceproxy_keys_stored", Help: "Keys that have a record in the store."},
+			func() float64 { return float64(s.store.keys()) }))
+	}
+	reg.MustRegister(
+		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "fenceproxy_log_lines_dropped_total", Help: "Lines of the log that were dropped, since nobody read them."},
+			func() float64 { return float64(standardError.lost()) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "fenceproxy_store_up", Help: "1 when the store answers, else 0."},
+			func() float64 {
+				ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+				defer cancel()
+				if s.storeAnswers(ctx) != nil {
+					return 0
+				}
+				return 1
+			}))
+}
 
 // storeFigures are the metrics of a shared store.
 type storeFigures struct {

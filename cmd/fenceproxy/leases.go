@@ -120,6 +120,9 @@ func (s *service) fence(r *proxy.Rule, forced <-chan struct{}) func(context.Cont
 
 // serve begins to grant.
 func (l *leases) serve(s *service, p planned, at net.Listener) {
+	if l == nil {
+		return
+	}
 	if p.leases.token != nil {
 		p.leases.token.Tell(s.log)
 	}

@@ -33,8 +33,8 @@ const (
 const lockLong = `Take the lease of a resource key, run a command under it, and give it back.
 
 The command gets the lease's fencing token as FENCING_TOKEN and the key as
-FENCING_KEY in its environment, and sends the token with every write
-(X-Fencing-Token). The lease is renewed while the command runs. When it is lost,
+FENCING_KEY in its environment. It has to send the token itself, with every write
+(X-Fencing-Token: $FENCING_TOKEN). The lease is renewed while the command runs. When it is lost,
 because the server says so or cannot be reached until the lease's end, or this
 machine slept through that, the command and its process group get SIGTERM, and
 SIGKILL after --grace. Until then it may run beside the next holder: what it

@@ -105,7 +105,7 @@ func TestLockHeld(t *testing.T) {
 	_, url := leaseServer(t)
 	first := startLock(t, url, "k", "--holder", "first", "--", "sh", "-c", "echo go; read x")
 	first.line()
-	startLock(t, url, "k", "--wait", "0s", "--", "echo", "never").exits(75, `held by another: "first" holds it with token 1`)
+	startLock(t, url, "k", "--wait", "0s", "--", "echo", "never").exits(75, `lease of k: "first" holds it with token 1`)
 	second := startLock(t, url, "k", "--", "sh", "-c", "echo $FENCING_TOKEN")
 	_ = first.stdin.Close()
 	first.exits(1)

@@ -31,7 +31,7 @@ func obstacles(before, now planned, changed []string) error {
 	if all == nil {
 		return nil
 	}
-	return errors.New(strings.Join(all, "; ") + "; nothing was changed: take it back, or restart where that is said")
+	return errors.New(strings.Join(all, "; ") + "; nothing was changed: undo it in the file, which the next start reads too, or restart where it needs one")
 }
 
 func keysOtherwise(rules []string) string {

@@ -31,7 +31,7 @@ func TestObstacles(t *testing.T) {
 		{"everything", "rules: [" + accounts + "]\nlimits: {max_header: 32KiB}",
 			`rules: [{name: accounts, path: "/accounts/{id}", key: "acct:{id}", epoch: 1}, {name: short, path: "/a/{id}", key: "a:{id}"}]` + "\nshutdown_timeout: 99s\nlog: {format: json}",
 			[]string{"a change of limits.max_header, log.format needs a restart", "the keys of rule accounts would be made otherwise",
-				"rule short would make the keys of /a/{id} otherwise than rule accounts", "the epoch of rule accounts is 1 and was 2 already", "nothing was changed"}},
+				"rule short would make the keys of /a/{id} otherwise than rule accounts", "the epoch of rule accounts is 1 and was 2 already", "nothing was changed: undo it in the file"}},
 		{"a name and the keys", `rules: [{name: a, path: "/a/{id}", key: "a:{id}"}]`, `rules: [{name: b, path: ["/b/{id}", "/a/{id}"], key: "b:{id|lower}", methods: [PUT]}]`,
 			[]string{"rule b would make the keys of /a/{id} otherwise than rule a"}},
 		{"a name and the format", `rules: [{name: a, path: "/a/{id}", key: "a:{id}"}]`, `rules: [{name: b, path: "/a/{id}", key: "a:{id}", format: hex}]`,

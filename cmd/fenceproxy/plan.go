@@ -236,6 +236,14 @@ func planRoutes(cfg *config.Config, report *config.Report, routes []route.Rule) 
 	return table
 }
 
+// settingOf is the configuration's path of what a rule error is about.
+func settingOf(e *route.RuleError) string {
+	if e.Rule < 0 {
+		return "fencing." + e.Setting
+	}
+	return fmt.Sprintf("rules[%d].%s", e.Rule, e.Setting)
+}
+
 // unread reports whether what decides the requests of rule i has an error.
 func unread(report *config.Report, i int) bool {
 	for _, name := range []string{"name", "path", "methods", "key", "keys", "header", "holder_header", "token", "reads", "format", "path_policy", "websocket"} {

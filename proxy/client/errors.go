@@ -33,7 +33,7 @@ type HeldError struct {
 func (e *HeldError) Error() string {
 	switch {
 	case e.Detail != "":
-		return "the lease of " + e.Key + " is held by another: " + e.Detail
+		return e.Detail // Acquire has put the key in front
 	case e.Holder != "":
 		return fmt.Sprintf("the lease of %s is held by %q", e.Key, e.Holder)
 	}
@@ -52,8 +52,11 @@ type ServerError struct {
 
 func (e *ServerError) Error() string {
 	what := fmt.Sprintf("%s answers %d", e.Server, e.Status)
-	if e.Name == "" {
+	switch e.Name {
+	case "":
 		return what + ": that is no answer of a lease server; is this the address of leases.address?"
+	case wire.WriteNotCovered, wire.TokenRequired, wire.PathAlias, wire.PathNotCanonical: // the fence's, never the issuer's
+		return fmt.Sprintf("%s %s: that is the proxy's port for writes; is this the address of leases.address?", what, e.Name)
 	}
 	return fmt.Sprintf("%s %s: %s", what, e.Name, e.Detail)
 }

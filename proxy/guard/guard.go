@@ -95,7 +95,7 @@ func (g *Guard) token(w http.ResponseWriter, r *http.Request) bool {
 		return true
 	}
 	w.Header().Set("WWW-Authenticate", "Bearer")
-	g.refuse(w, r, http.StatusUnauthorized, "this listener asks for a token: send Authorization: Bearer with it")
+	g.refuse(w, r, http.StatusUnauthorized, "this listener asks for a token: send Authorization: Bearer with it (fenceproxy keys and lock: --token-file FILE)")
 	return false
 }
 
