@@ -73,3 +73,21 @@ func TestLines(t *testing.T) {
 		t.Errorf("an admitted write that waited for nothing has a line: %v", logs.All())
 	}
 }
+
+// With the access log every request has a line. One that has nothing else to say
+// is told from the rest by its word, by which a flood of them is thinned out.
+func TestAccessLines(t *testing.T) {
+	core, logs := observer.New(zapcore.InfoLevel)
+	r := newRig(t, func(o *Options, _ []Rule) { o.Log, o.AccessLog = zap.New(core), true })
+	r.dial().put("7", "")
+	r.next().answer()
+	r.eventually("it is logged", func() bool { return logs.FilterMessage("access").Len() == 1 })
+	r.dial().send("GET /nobody HTTP/1.1\nHost: a\n\n")
+	r.next().answer()
+	r.eventually("it is logged", func() bool { return logs.FilterMessage("access").Len() == 2 })
+	r.dial().put("6", "").receive()
+	r.eventually("it is logged", func() bool { return logs.FilterMessage("request").Len() == 1 })
+	if n := logs.Len(); n != 3 {
+		t.Errorf("%d lines: %v", n, logs.All())
+	}
+}
