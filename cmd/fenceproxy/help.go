@@ -154,8 +154,9 @@ dump that was cut or changed is refused.`,
 		exit:    exitsOfStores,
 		example: "fenceproxy store import --config new.yaml tokens.ndjson",
 	},
-	"schema":  {exit: exitsFine, example: "fenceproxy schema > fenceproxy.schema.json"},
-	"version": {long: "Print the version, the Go version and the VCS revision that this binary was built\nof.", exit: exitsFine, example: "fenceproxy version"},
+	"schema":     {exit: exitsFine, example: "fenceproxy schema > fenceproxy.schema.json"},
+	"completion": {exit: exitsFine, example: "fenceproxy completion bash > /etc/bash_completion.d/fenceproxy"},
+	"version":    {long: "Print the version, the Go version and the VCS revision that this binary was built\nof.", exit: exitsFine, example: "fenceproxy version"},
 }
 
 // instruct gives a command and all below it their manuals.
