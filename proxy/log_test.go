@@ -1,12 +1,15 @@
 package proxy
 
 import (
+	"strings"
 	"testing"
 	"time"
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/fenceproxy/fenceproxy/tokenstore"
 )
 
 // Each write that was refused, waited, was overtaken or is unsettled has one
@@ -43,6 +46,15 @@ func TestLines(t *testing.T) {
 	r.raised("account:42", 7)
 	r.dial().send("PUT /accounts/42 HTTP/1.1\nHost: a\nX-Request-Id: id-1\nX-Fencing-Token: 6\nContent-Length: 0\n\n").receive()
 	want("refused", map[string]any{"decision": "stale-token", "highest": "7", "phase": "check", "request_id": "id-1"})
+
+	r.raised("bounded", 9)
+	r.dial().send(strings.Replace(put("/bounded"), ": 7", ": 20", 1)).receive()
+	want("implausible", map[string]any{"decision": "token-implausible", "highest": "9", "phase": "check"})
+	if _, err := r.store.Acquire(r.Context(), []tokenstore.Mark{{Key: "held", Token: tokenstore.Token{Major: 7}, Holder: "A", Clear: true}}); err != nil {
+		t.Fatal(err)
+	}
+	r.dial().send("PUT /held HTTP/1.1\nHost: a\nX-Fencing-Token: 7\nX-Holder: B\nContent-Length: 0\n\n").receive()
+	want("collided", map[string]any{"decision": "token-collision", "highest": "7", "phase": "check"})
 
 	first := r.dial().put("8", "")
 	old := r.next()
