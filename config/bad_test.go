@@ -248,6 +248,9 @@ tracing: {otlp_endpoint: "localhost:4318", sample_percent: 101}
 	{"statuses alone", strings.Replace(good, "9000}", "9000, unsettled_statuses: 202}", 1), []string{
 		`f.yaml:1:60: upstream.unsettled_statuses: is the single value "202" (a list, as in [a, b] or one item a line after -)`,
 	}},
+	{"a name that means none", strings.Replace(good, "name: all", "name: none", 1), []string{
+		`f.yaml:4:11: rules[0].name: "none" stands in metrics and logs for what no rule covers (another word)`,
+	}},
 	{"rules", `upstream: {url: http://127.0.0.1:9000}
 store: {embedded: {}}
 rules:

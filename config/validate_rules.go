@@ -28,11 +28,16 @@ func (v *validator) rules() {
 	}
 }
 
+// noRule is the rule that the proxy names where there is none.
+const noRule = "none"
+
 func (v *validator) rule(path string, r *Rule) {
 	if r.Name == "" {
 		v.fail(path+".name", "is missing", "a word for logs and metrics, as in accounts")
 	} else if !ruleName.MatchString(r.Name) {
 		v.fail(path+".name", quote(r.Name)+" is not a plain word", "a letter, then at most 62 letters, digits, _ or -")
+	} else if r.Name == noRule {
+		v.fail(path+".name", quote(r.Name)+" stands in metrics and logs for what no rule covers", "another word")
 	}
 	if len(r.Paths) == 0 {
 		v.fail(path+".path", "is missing", "a pattern or a list of them, as in /accounts/{id}")

@@ -86,6 +86,11 @@ var answers = []answerRow{
 			c := r.dial().send("PUT /held HTTP/1.1\nHost: a\nX-Fencing-Token: 7\nX-Holder: A\nContent-Length: 0\n\n")
 			r.next().answer()
 			c.receive()
+		},
+		check: func(r *rig, p wire.Problem, _ *reply) {
+			if p.Highest != "7" || p.Token != "7" || p.Key != "held" {
+				r.Errorf("%+v", p)
+			}
 		}},
 	{name: "a missing token of two", request: transfer("X-Fencing-Token: 7", `{"from":1,"to":2}`), status: 428, problem: wire.TokenRequired, detail: "X-Fencing-Token-To"},
 	{name: "one key, two tokens", request: transfer("X-Fencing-Token: 7\nX-Fencing-Token-To: 8", `{"from":42,"to":42}`), status: 400, problem: wire.TokenAmbiguous, detail: "equal"},

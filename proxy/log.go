@@ -19,9 +19,14 @@ const aWait = time.Millisecond
 
 // log writes the exchange's line: at info where it was refused, waited for
 // older writes, or would have been; at warn where it is unsettled; the rest at
-// debug, or at info with the access log.
+// debug, or at info with the access log. Those of the access log alone have a
+// word of their own, so that they can be thinned out without the others.
 func (x *exchange) log() {
-	entry := x.h.Log.Check(x.logLevel(), "request")
+	level, what := x.logLevel(), "request"
+	if level == zapcore.DebugLevel && x.book.AccessLog {
+		level, what = zapcore.InfoLevel, "access"
+	}
+	entry := x.h.Log.Check(level, what)
 	if entry == nil {
 		return
 	}
@@ -66,7 +71,7 @@ func (x *exchange) logLevel() zapcore.Level {
 		return zapcore.WarnLevel // its key is held up until the settle time is over
 	case x.decision == decisionLeft:
 		return zapcore.DebugLevel
-	case x.cause != nil || x.seen.refusal != nil || x.seen.waits || x.ticket.Waited().Drain >= aWait || x.book.AccessLog:
+	case x.cause != nil || x.seen.refusal != nil || x.seen.waits || x.ticket.Waited().Drain >= aWait:
 		return zapcore.InfoLevel
 	}
 	return zapcore.DebugLevel

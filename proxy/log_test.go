@@ -1,12 +1,15 @@
 package proxy
 
 import (
+	"strings"
 	"testing"
 	"time"
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/fenceproxy/fenceproxy/tokenstore"
 )
 
 // Each write that was refused, waited, was overtaken or is unsettled has one
@@ -44,6 +47,15 @@ func TestLines(t *testing.T) {
 	r.dial().send("PUT /accounts/42 HTTP/1.1\nHost: a\nX-Request-Id: id-1\nX-Fencing-Token: 6\nContent-Length: 0\n\n").receive()
 	want("refused", map[string]any{"decision": "stale-token", "highest": "7", "phase": "check", "request_id": "id-1"})
 
+	r.raised("bounded", 9)
+	r.dial().send(strings.Replace(put("/bounded"), ": 7", ": 20", 1)).receive()
+	want("implausible", map[string]any{"decision": "token-implausible", "highest": "9", "phase": "check"})
+	if _, err := r.store.Acquire(r.Context(), []tokenstore.Mark{{Key: "held", Token: tokenstore.Token{Major: 7}, Holder: "A", Clear: true}}); err != nil {
+		t.Fatal(err)
+	}
+	r.dial().send("PUT /held HTTP/1.1\nHost: a\nX-Fencing-Token: 7\nX-Holder: B\nContent-Length: 0\n\n").receive()
+	want("collided", map[string]any{"decision": "token-collision", "highest": "7", "phase": "check"})
+
 	first := r.dial().put("8", "")
 	old := r.next()
 	r.dial().put("9", "").receive()
@@ -71,5 +83,23 @@ func TestLines(t *testing.T) {
 	r.next().answer()
 	if n := logs.Len(); n != 0 {
 		t.Errorf("an admitted write that waited for nothing has a line: %v", logs.All())
+	}
+}
+
+// With the access log every request has a line. One that has nothing else to say
+// is told from the rest by its word, by which a flood of them is thinned out.
+func TestAccessLines(t *testing.T) {
+	core, logs := observer.New(zapcore.InfoLevel)
+	r := newRig(t, func(o *Options, _ []Rule) { o.Log, o.AccessLog = zap.New(core), true })
+	r.dial().put("7", "")
+	r.next().answer()
+	r.eventually("it is logged", func() bool { return logs.FilterMessage("access").Len() == 1 })
+	r.dial().send("GET /nobody HTTP/1.1\nHost: a\n\n")
+	r.next().answer()
+	r.eventually("it is logged", func() bool { return logs.FilterMessage("access").Len() == 2 })
+	r.dial().put("6", "").receive()
+	r.eventually("it is logged", func() bool { return logs.FilterMessage("request").Len() == 1 })
+	if n := logs.Len(); n != 3 {
+		t.Errorf("%d lines: %v", n, logs.All())
 	}
 }

@@ -32,7 +32,7 @@ func NewMetrics(reg prometheus.Registerer, g *gate.Gate) *Metrics {
 	}
 	m := &Metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "fenceproxy_requests_total",
-			Help: "Requests by rule and by what became of them: passed, admitted, admitted-without-token, would-wait, would-reject-NAME, client-left, or the NAME of the problem."}, []string{"rule", "decision"}),
+			Help: "Requests by rule and by what became of them: passed, admitted, admitted-without-token, would-wait, would-reject-NAME, client-left, bad-body, failed, or the NAME of the problem."}, []string{"rule", "decision"}),
 		raises: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "fenceproxy_raises_total",
 			Help: "Writes that recorded a higher token."}, []string{"rule"}),
 		collided: prometheus.NewCounter(prometheus.CounterOpts{Name: "fenceproxy_token_collisions_total",

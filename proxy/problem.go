@@ -86,11 +86,16 @@ func (x *exchange) named(err error) *wire.Problem {
 	case errors.Is(err, errBodyTooLarge):
 		return wire.NewProblem(wire.BodyTooLarge, err.Error()+"; send a smaller one")
 	case errors.As(err, &implausible), errors.Is(err, errTokenImplausible):
+		if implausible != nil && x.rule != nil { // for the log alone
+			x.highest = x.rule.Format.Print(implausible.Highest)
+		}
 		return wire.NewProblem(wire.TokenImplausible, "the token is higher than the operator lets any be: if your lock service handed it out, ask the operator to look at max_token and max_jump")
 	case errors.As(err, &stale):
 		return x.stale(stale)
 	case errors.As(err, &collision):
-		return wire.NewProblem(wire.TokenCollision, "another holder uses this token: take the lease again, for a token of your own")
+		p := wire.NewProblem(wire.TokenCollision, "another holder uses this token: take the lease again, for a token of your own")
+		x.disclose(p, collision.Token)
+		return p
 	case errors.Is(err, errBuffers), errors.Is(err, errRulesChanged), errors.Is(err, gate.ErrOverloaded):
 		return wire.NewProblem(wire.Overloaded, err.Error()+"; nothing was forwarded: try again")
 	case errors.Is(err, gate.ErrTooManyKeys):

@@ -36,6 +36,7 @@ type rig struct {
 	store   *storetest.Faulty
 	gate    *gate.Gate
 	handler *Handler
+	figures *prometheus.Registry
 	addr    string // of the proxy
 	api     *api
 
@@ -145,7 +146,8 @@ func (r *rig) proxy(target string, change func(o *Options, rules []Rule)) {
 		r.Fatal(err)
 	}
 	o.Gate = r.gate
-	o.Metrics = NewMetrics(prometheus.NewRegistry(), r.gate)
+	r.figures = prometheus.NewRegistry()
+	o.Metrics = NewMetrics(r.figures, r.gate)
 	r.handler = NewHandler(o)
 	r.Cleanup(func() {
 		r.gate.Stop()

@@ -70,7 +70,7 @@ fenceproxy keys list --admin https://127.0.0.1:9901 --ca-file ca.pem --token-fil
 	"keys list": {
 		long: `The keys that have a record, in their order, each with its highest token, who
 raised it and when. They are fetched and printed a page at a time, so that a
-list of millions needs no memory and holds up no write.`,
+list of millions needs no memory and holds up no write; as JSON, one on a line.`,
 		exit:    exitsOfKeys,
 		example: "fenceproxy keys list --prefix account: --output json",
 	},
@@ -154,8 +154,9 @@ dump that was cut or changed is refused.`,
 		exit:    exitsOfStores,
 		example: "fenceproxy store import --config new.yaml tokens.ndjson",
 	},
-	"schema":  {exit: exitsFine, example: "fenceproxy schema > fenceproxy.schema.json"},
-	"version": {long: "Print the version, the Go version and the VCS revision that this binary was built\nof.", exit: exitsFine, example: "fenceproxy version"},
+	"schema":     {exit: exitsFine, example: "fenceproxy schema > fenceproxy.schema.json"},
+	"completion": {exit: exitsFine, example: "fenceproxy completion bash > /etc/bash_completion.d/fenceproxy"},
+	"version":    {long: "Print the version, the Go version and the VCS revision that this binary was built\nof.", exit: exitsFine, example: "fenceproxy version"},
 }
 
 // instruct gives a command and all below it their manuals.

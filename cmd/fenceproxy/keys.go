@@ -139,7 +139,7 @@ func (f *keysFlags) list() *cobra.Command {
 
 func (f *keysFlags) get() *cobra.Command {
 	var rule string
-	cmd := f.command("get KEY", "What goes on at a key: its highest token, writes in flight, unsettled and waiting", cobra.ExactArgs(1), func(c keysCall) error {
+	cmd := f.command("get KEY", "What goes on at a key: its highest token, writes in flight, unsettled and waiting", takes(1, 1), func(c keysCall) error {
 		st, err := c.admin.Key(c.ctx, c.args[0], rule)
 		if err != nil {
 			return err
@@ -162,7 +162,7 @@ func reasonFlag(cmd *cobra.Command, reason *string) {
 
 func (f *keysFlags) raise() *cobra.Command {
 	var r client.RaiseRequest
-	cmd := f.command("raise KEY TOKEN", "Announce a new holder: record a higher token, and wait until every older write is over", cobra.ExactArgs(2), func(c keysCall) error {
+	cmd := f.command("raise KEY TOKEN", "Announce a new holder: record a higher token, and wait until every older write is over", takes(2, 2), func(c keysCall) error {
 		if r.Reason == "" {
 			return usageOf("raise needs --reason")
 		}
@@ -182,7 +182,7 @@ func (f *keysFlags) raise() *cobra.Command {
 
 func (f *keysFlags) settle() *cobra.Command {
 	var reason string
-	cmd := f.command("settle KEY", "Vouch that the writes of a key that the proxy lost sight of are over, those of before the last crash too", cobra.ExactArgs(1), func(c keysCall) error {
+	cmd := f.command("settle KEY", "Vouch that the writes of a key that the proxy lost sight of are over, those of before the last crash too", takes(1, 1), func(c keysCall) error {
 		if reason == "" {
 			return usageOf("settle needs --reason")
 		}
@@ -199,7 +199,7 @@ func (f *keysFlags) settle() *cobra.Command {
 
 func (f *keysFlags) forget() *cobra.Command {
 	var r client.ForgetRequest
-	cmd := f.command("forget [KEY]", "Forget a key, or those of a prefix or an age: the next write begins anew, whatever its token", cobra.MaximumNArgs(1), func(c keysCall) error {
+	cmd := f.command("forget [KEY]", "Forget a key, or those of a prefix or an age: the next write begins anew, whatever its token", takes(0, 1), func(c keysCall) error {
 		many := r.Prefix != "" || r.RaisedBefore != ""
 		switch {
 		case many == (len(c.args) == 1):
@@ -231,7 +231,7 @@ func (f *keysFlags) forget() *cobra.Command {
 
 func (f *keysFlags) check() *cobra.Command {
 	var holder, rule string
-	cmd := f.command("check KEY TOKEN", "Whether a token would be refused now; changes nothing", cobra.ExactArgs(2), func(c keysCall) error {
+	cmd := f.command("check KEY TOKEN", "Whether a token would be refused now; changes nothing", takes(2, 2), func(c keysCall) error {
 		r, err := c.admin.Check(c.ctx, c.args[0], c.args[1], holder, rule)
 		if err != nil {
 			return err

@@ -41,7 +41,7 @@ func readDump(from io.Reader) (keys int64, err error) {
 
 func (f *keysFlags) importDump() *cobra.Command {
 	var reason string
-	cmd := f.command("import [DUMP]", "Raise the keys of a dump, from a file or standard input; a higher token is kept", cobra.MaximumNArgs(1), func(c keysCall) error {
+	cmd := f.command("import [DUMP]", "Raise the keys of a dump, from a file or standard input; a higher token is kept", takes(0, 1), func(c keysCall) error {
 		if reason == "" {
 			return usageOf("import needs --reason")
 		}

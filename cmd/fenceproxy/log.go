@@ -18,9 +18,7 @@ import (
 var standardError = &logQueue{out: admin.NewLines(os.Stderr), notice: func(int) []byte { return nil }}
 
 // newLog writes to standard error: for people on a terminal, as JSON
-// elsewhere. The same line more than 100 times a second is thinned out to
-// every hundredth: a client that floods the proxy with stale writes does not
-// flood the log. The level may be changed later.
+// elsewhere. The level may be changed later.
 func newLog(c config.Log) (*zap.Logger, zap.AtomicLevel) {
 	level := zap.NewAtomicLevelAt(logLevel(c))
 	enc := zap.NewProductionEncoderConfig()
@@ -33,11 +31,31 @@ func newLog(c config.Log) (*zap.Logger, zap.AtomicLevel) {
 		encoder = zapcore.NewJSONEncoder(enc)
 	}
 	standardError.tellBy(func(dropped int) []byte { return noticeOf(encoder, dropped) })
-	core := zapcore.NewCore(encoder, zapcore.AddSync(standardError), level)
-	if !c.Access {
-		core = zapcore.NewSamplerWithOptions(core, time.Second, 100, 100)
+	return zap.New(newThinned(zapcore.NewCore(encoder, zapcore.AddSync(standardError), level))), level
+}
+
+// thinned writes the same line at most 100 times a second, and of more every
+// hundredth: a client that floods the proxy with stale writes does not flood the
+// log. Lines of the access log are another line than those of refusals, which
+// they would crowd out. At level debug, which a reload may set, all are written.
+type thinned struct {
+	zapcore.Core
+	thin zapcore.Core
+}
+
+func newThinned(core zapcore.Core) zapcore.Core {
+	return thinned{core, zapcore.NewSamplerWithOptions(core, time.Second, 100, 100)}
+}
+
+func (t thinned) With(fields []zapcore.Field) zapcore.Core {
+	return thinned{t.Core.With(fields), t.thin.With(fields)}
+}
+
+func (t thinned) Check(e zapcore.Entry, to *zapcore.CheckedEntry) *zapcore.CheckedEntry {
+	if t.Enabled(zapcore.DebugLevel) {
+		return t.Core.Check(e, to)
 	}
-	return zap.New(core), level
+	return t.thin.Check(e, to)
 }
 
 // noticeOf is the line that tells of lines that were dropped.

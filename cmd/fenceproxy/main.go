@@ -60,31 +60,13 @@ func newRoot() *cobra.Command {
 		Version:       version(),
 	}
 	root.AddCommand(newServe(), newCheck(), newExplain(), newDemo(), newKeys(), newStore(), newLock(), newSchema(), newVersion())
+	strictly(root)
 	instruct(root)
 	completeFlags(root)
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return fromEnvironment(cmd.Flags()) }
 	nameVariables(root)
 	return root
-}
-
-// noArguments refuses a file that is named without its flag.
-func noArguments(cmd *cobra.Command, args []string) error {
-	if len(args) > 0 {
-		return fmt.Errorf("%s takes no arguments; write --config %s", cmd.Name(), args[0])
-	}
-	return nil
-}
-
-// needsCommand is what a command does that is only a group of others, which are
-// named.
-func needsCommand(others string) func(*cobra.Command, []string) error {
-	return func(cmd *cobra.Command, args []string) error {
-		if len(args) > 0 {
-			return fmt.Errorf("%s has no command %q: %s", cmd.Name(), args[0], others)
-		}
-		return fmt.Errorf("%s needs a command: %s", cmd.Name(), others)
-	}
 }
 
 // variable is the environment variable of a flag: --data is FENCEPROXY_DATA.

@@ -28,7 +28,7 @@ func newStore() *cobra.Command {
 		newStoreCommand("init", "Make the store of a configuration; there must be none yet, or a shared one is left as it is", cobra.NoArgs, storeInit, initShared),
 		newStoreCommand("verify", "Check every record of a store, and that none is lost", cobra.NoArgs, storeVerify, verifyShared),
 		newStoreCommand("export", "Write all of a store to standard output, for store import", cobra.NoArgs, storeExport, exportShared),
-		newStoreCommand("import [DUMP]", "Take what store export wrote, from a file or standard input; the higher token of each key is kept", cobra.MaximumNArgs(1), storeImport, importShared),
+		newStoreCommand("import [DUMP]", "Take what store export wrote, from a file or standard input; the higher token of each key is kept", takes(0, 1), storeImport, importShared),
 	)
 	return cmd
 }

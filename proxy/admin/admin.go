@@ -81,8 +81,10 @@ func NewHandler(o Options) http.Handler {
 	r := chi.NewRouter()
 	r.NotFound(a.guard.Wrap(http.HandlerFunc(noEndpoint)).ServeHTTP)
 	r.MethodNotAllowed(a.guard.Wrap(http.HandlerFunc(noMethod)).ServeHTTP)
-	r.Get("/healthz", func(w http.ResponseWriter, _ *http.Request) { text(w, http.StatusOK, "alive") })
+	r.Get("/healthz", healthz)
 	r.Get("/readyz", a.readyz)
+	r.Head("/healthz", healthz) // as some probes and load balancers ask
+	r.Head("/readyz", a.readyz)
 	r.With(imports.Wrap).Post(wire.ImportPath, a.importDump)
 	r.Group(func(r chi.Router) {
 		r.Use(a.guard.Wrap)
@@ -102,6 +104,8 @@ type api struct {
 	Options
 	guard *guard.Guard
 }
+
+func healthz(w http.ResponseWriter, _ *http.Request) { text(w, http.StatusOK, "alive") }
 
 // readyz, like healthz, is asked by probes, which know no token and call the
 // pod by its address: they get one word. Why the proxy is not ready is for those

@@ -20,6 +20,11 @@ func TestHealth(t *testing.T) {
 			t.Errorf("%s: %d %s", path, code, body)
 		}
 	}
+	for _, path := range []string{"/healthz", "/readyz"} {
+		if code, body := r.do(r.request("HEAD", path, "")); code != 200 {
+			t.Errorf("HEAD %s: %d %s", path, code, body)
+		}
+	}
 	r.ready = errors.New("the store sleeps")
 	if code, body := r.get("/readyz"); code != 503 || !strings.Contains(body, "the store sleeps") {
 		t.Errorf("%d %s", code, body)

@@ -27,8 +27,8 @@ func IsGRPC(h http.Header) bool {
 }
 
 // WriteGRPC answers a gRPC call with the problem: HTTP 200 and a trailers-only
-// answer with the gRPC status. The detail is the message; what else Write says
-// in JSON is in headers, which gRPC clients see as metadata.
+// answer with the gRPC status. Title and detail are the message; gRPC clients see
+// the headers that w has already, such as Fencing-Result, as metadata.
 func (p *Problem) WriteGRPC(w http.ResponseWriter) {
 	h := w.Header()
 	h.Set("Content-Type", "application/grpc")

@@ -50,7 +50,7 @@ func lines[T any](t *testing.T, file string) (all []T) {
 // says are the lines of the proxy's log about requests.
 func (p *proxy) says(t *testing.T) (requests []told) {
 	for _, l := range lines[told](t, p.dir+"/fenceproxy.log") {
-		if l.Msg == "request" {
+		if l.Msg == "request" || l.Msg == "access" {
 			requests = append(requests, l)
 		}
 	}
