@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"os"
 	"strings"
@@ -161,44 +162,48 @@ func TestHTTP2StuckConnection(t *testing.T) {
 // only, and ends alone; one that takes a little now and then goes on.
 func TestHTTP2AnswerWithoutWindow(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(o *Options, _ []Rule) { o.ReadTimeout = 2 * time.Second })
-	gaveUp := make(chan struct{})
-	r.api.serve = func(w http.ResponseWriter, req *http.Request) {
-		if req.URL.Path == "/slow" {
-			_, _ = w.Write(make([]byte, 200<<10))
-			return
-		}
-		for {
-			if _, err := w.Write(make([]byte, 65536)); err != nil {
-				close(gaveUp)
+	const patience = 2 * time.Second
+	onQuickMachine(t, patience/2, func() error {
+		r := newRig(t, func(o *Options, _ []Rule) { o.ReadTimeout = patience })
+		gaveUp := make(chan struct{})
+		r.api.serve = func(w http.ResponseWriter, req *http.Request) {
+			if req.URL.Path == "/slow" {
+				_, _ = w.Write(make([]byte, 200<<10))
 				return
 			}
+			for {
+				if _, err := w.Write(make([]byte, 65536)); err != nil {
+					close(gaveUp)
+					return
+				}
+			}
 		}
-	}
-	c := r.dialHTTP2(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
-	slow := c.open(true, ":method", "GET", ":path", "/slow")
-	id := c.open(true, ":method", "GET", ":path", "/x")
-	over := make(chan struct{})
-	go func() {
-		defer close(over)
-		for range 20 { // 200 kB in all, and a second longer than is waited for nothing
-			time.Sleep(150 * time.Millisecond)
-			c.sent(c.fr.WriteWindowUpdate(0, 10240))
-			c.sent(c.fr.WriteWindowUpdate(slow, 10240))
+		c := r.dialHTTP2(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
+		slow := c.open(true, ":method", "GET", ":path", "/slow")
+		id := c.open(true, ":method", "GET", ":path", "/x")
+		over := make(chan struct{})
+		go func() {
+			defer close(over)
+			for range 20 { // 200 kB in all, and a second longer than is waited for nothing
+				time.Sleep(150 * time.Millisecond)
+				c.sent(c.fr.WriteWindowUpdate(0, 10240))
+				c.sent(c.fr.WriteWindowUpdate(slow, 10240))
+			}
+		}()
+		if s := c.over(id); s.status != "200" || s.reset == "" || c.goaway {
+			t.Errorf("%+v, GOAWAY %v", s, c.goaway)
 		}
-	}()
-	if s := c.over(id); s.status != "200" || s.reset == "" || c.goaway {
-		t.Errorf("%+v, GOAWAY %v", s, c.goaway)
-	}
-	select {
-	case <-gaveUp:
-	case <-time.After(soon):
-		t.Error("the answer is still held")
-	}
-	<-over
-	if s := c.over(slow); s.status != "200" || s.reset != "" || len(s.body) != 200<<10 {
-		t.Errorf("the slow one: %s %s, %d bytes", s.status, s.reset, len(s.body))
-	}
+		select {
+		case <-gaveUp:
+		case <-time.After(soon):
+			t.Error("the answer is still held")
+		}
+		<-over
+		if s := c.over(slow); s.status != "200" || s.reset != "" || len(s.body) != 200<<10 {
+			return fmt.Errorf("the slow one: %s %s, %d bytes", s.status, s.reset, len(s.body))
+		}
+		return nil
+	})
 }
 
 // The same of an answer so short that net/http sends it behind the handler's end,
