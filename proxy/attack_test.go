@@ -95,12 +95,8 @@ func TestStoryL2Everywhere(t *testing.T) {
 			a.put("1", "")
 			r.eventually("w1 is in flight", func() bool { return r.gate.Counts().InFlight == 1 })
 			time.Sleep(100 * time.Millisecond)
-			start := time.Now()
-			if res := r.dial().put("2", "").receive(); res.StatusCode != 200 {
+			if res := r.dial().put("2", "").receive(); res.StatusCode != 200 { // within its patience
 				t.Errorf("w2: %s", res.Status)
-			}
-			if took := time.Since(start); took > 3*time.Second {
-				t.Errorf("w2 waited %v for w1's client", took)
 			}
 		})
 	}
@@ -123,7 +119,7 @@ func TestStalledBodies(t *testing.T) {
 		t.Errorf("a write among stalled ones: %s", res.Status)
 	}
 	for _, s := range stalled {
-		_ = s.SetReadDeadline(time.Now().Add(10 * time.Second))
+		_ = s.SetReadDeadline(time.Now().Add(soon))
 		if _, err := io.Copy(io.Discard, s.Conn); err != nil {
 			t.Fatalf("a stalled client is still waited for: %v", err)
 		}
@@ -147,7 +143,7 @@ func TestExpectAndHints(t *testing.T) {
 		c := r.dial().send("POST /login HTTP/1.1\nHost: a\nExpect: 100-continue\nContent-Length: 3\n\n")
 		var seen []int
 		for {
-			_ = c.SetReadDeadline(time.Now().Add(10 * time.Second))
+			_ = c.SetReadDeadline(time.Now().Add(soon))
 			res, err := http.ReadResponse(c.br, nil)
 			if err != nil {
 				t.Fatalf("after %v: %v", seen, err)
@@ -238,6 +234,7 @@ func TestForgedTrailer(t *testing.T) {
 // A write whose upload is cut behind an early 2xx is not told that it is done.
 func TestCutBehindEarlyAnswer(t *testing.T) {
 	r := newRig(t, nil)
+	answered := make(chan struct{})
 	r.api.serve = func(w http.ResponseWriter, req *http.Request) {
 		if req.Header.Get("X-Fencing-Token") != "1" {
 			return
@@ -247,14 +244,15 @@ func TestCutBehindEarlyAnswer(t *testing.T) {
 		w.Header().Set("Content-Length", "3")
 		_, _ = io.WriteString(w, "ok\n")
 		_ = rc.Flush()
+		close(answered)
 		_, _ = io.Copy(io.Discard, req.Body)
 	}
 	a := r.dial().send("PUT /accounts/42 HTTP/1.1\nHost: a\nX-Fencing-Token: 1\nContent-Length: 100000\n\n" + strings.Repeat("x", 5000))
-	r.eventually("w1 is in flight", func() bool { return r.gate.Counts().InFlight == 1 })
-	time.Sleep(50 * time.Millisecond)
+	<-answered
+	time.Sleep(50 * time.Millisecond) // mostly for long enough to reach the proxy before the cut does
 	b := r.dial().put("2", "")
-	_ = a.SetReadDeadline(time.Now().Add(10 * time.Second))
-	if res, err := http.ReadResponse(a.br, nil); err == nil {
+	_ = a.SetReadDeadline(time.Now().Add(soon))
+	if res, err := http.ReadResponse(a.br, nil); err == nil && res.StatusCode == 200 {
 		if _, err := io.ReadAll(res.Body); err == nil {
 			t.Errorf("w1 is told a whole %s", res.Status)
 		}

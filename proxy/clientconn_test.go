@@ -17,7 +17,7 @@ import (
 // readSoon is what comes on c next, in one read.
 func readSoon(t *testing.T, c net.Conn) string {
 	t.Helper()
-	_ = c.SetReadDeadline(time.Now().Add(10 * time.Second))
+	_ = c.SetReadDeadline(time.Now().Add(soon))
 	buf := make([]byte, 64<<10)
 	n, err := c.Read(buf)
 	if err != nil {
@@ -117,7 +117,7 @@ func TestClientLeavesBehindSmallBody(t *testing.T) {
 	u := <-got
 	readSoon(t, u)
 	_ = c.Close()
-	_ = u.SetReadDeadline(time.Now().Add(10 * time.Second))
+	_ = u.SetReadDeadline(time.Now().Add(soon))
 	if _, err := u.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("the upstream's connection: %v, want its end", err)
 	}
@@ -173,11 +173,7 @@ func TestLeavesUnasked(t *testing.T) {
 	c := r.dial().put("2", "abcdef")
 	r.eventually("w2 waits", func() bool { return r.gate.Counts().Waiting == 1 })
 	_ = c.Close()
-	left := time.Now()
-	r.eventually("w2 is forgotten", func() bool { return r.gate.Counts().Waiting == 0 })
-	if d := time.Since(left); d > 3*time.Second {
-		t.Errorf("it was, %v after its client had left: by its drain_timeout", d)
-	}
+	r.eventually("w2 is forgotten before its drain_timeout", func() bool { return r.gate.Counts().Waiting == 0 })
 	w1.answer()
 	r.nothing("the client has left")
 }

@@ -87,11 +87,13 @@ type grpcRig struct {
 	*rig
 	service *testService
 	client  pb.TestServiceClient
+	settle  time.Duration
 }
 
-func newGRPC(t *testing.T) *grpcRig {
+func newGRPC(t *testing.T, settle time.Duration) *grpcRig {
 	t.Helper()
-	g := &grpcRig{rig: newRig(t, nil), service: &testService{sawToken: make(chan string, 1), slow: make(chan struct{})}}
+	g := &grpcRig{rig: newRig(t, nil), service: &testService{sawToken: make(chan string, 1), slow: make(chan struct{})}, settle: settle}
+	g.leaves = settle > testSettle
 	back := listen(t)
 	server := grpc.NewServer()
 	pb.RegisterTestServiceServer(server, g.service)
@@ -104,7 +106,11 @@ func newGRPC(t *testing.T) *grpcRig {
 // between puts the proxy between a new client and the server at addr.
 func (g *grpcRig) between(addr string) {
 	g.Helper()
-	g.proxy("h2c://"+addr, nil)
+	g.proxy("h2c://"+addr, func(_ *Options, rules []Rule) {
+		for i := range rules {
+			rules[i].Settle = g.settle
+		}
+	})
 	front := listen(g.T)
 	srv := NewServer(g.handler, ServerOptions{HeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute, MaxHeader: 64 << 10})
 	srv.Protocols = new(http.Protocols)
@@ -122,7 +128,7 @@ func (g *grpcRig) between(addr string) {
 
 // as is the context of a call with a token.
 func (g *grpcRig) as(token string) context.Context {
-	ctx, cancel := context.WithTimeout(g.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(g.Context(), soon)
 	g.Cleanup(cancel)
 	return metadata.AppendToOutgoingContext(ctx, "x-fencing-token", token)
 }
@@ -135,7 +141,7 @@ func (g *grpcRig) wantCode(what string, err error, want codes.Code) {
 }
 
 func TestGRPCUnary(t *testing.T) {
-	g := newGRPC(t)
+	g := newGRPC(t, testSettle)
 	for _, size := range []int{0, 1, 100_000, 1 << 20} {
 		var head, trail metadata.MD
 		body := bytes.Repeat([]byte{7}, size)
@@ -173,7 +179,7 @@ func TestGRPCUnary(t *testing.T) {
 }
 
 func TestGRPCStreams(t *testing.T) {
-	g := newGRPC(t)
+	g := newGRPC(t, testSettle)
 	in, err := g.client.StreamingInputCall(g.as("1"))
 	if err != nil {
 		t.Fatal(err)
@@ -249,7 +255,7 @@ func (d duplex) pingPong(g *grpcRig) {
 // A raise ends the call of the old holder, and the new one's goes through once
 // the settle time is over.
 func TestGRPCRaiseCutsStream(t *testing.T) {
-	g := newGRPC(t)
+	g := newGRPC(t, testSettle)
 	old := g.duplex("1")
 	old.pingPong(g)
 	start := time.Now()
@@ -273,7 +279,7 @@ func TestGRPCRaiseCutsStream(t *testing.T) {
 // A server may end a call before the client does: its status reaches the
 // client, and the key waits, since nobody knows what the server has read.
 func TestGRPCEarlyStatus(t *testing.T) {
-	g := newGRPC(t)
+	g := newGRPC(t, time.Minute)
 	s := g.duplex("1")
 	s.pingPong(g)
 	if err := s.Send(&pb.StreamingOutputCallRequest{ResponseStatus: &pb.EchoStatus{Code: int32(codes.ResourceExhausted), Message: "enough"}}); err != nil {
@@ -288,7 +294,7 @@ func TestGRPCEarlyStatus(t *testing.T) {
 
 // A client that gives up ends its wait, and not the write (rule 11).
 func TestGRPCCanceled(t *testing.T) {
-	g := newGRPC(t)
+	g := newGRPC(t, testSettle)
 	ctx, cancel := context.WithCancel(g.as("1"))
 	go func() { <-g.service.sawToken; cancel() }()
 	_, err := g.client.UnaryCall(ctx, &pb.SimpleRequest{ResponseStatus: &pb.EchoStatus{Message: "slow"}})
@@ -306,8 +312,9 @@ func TestGRPCCanceled(t *testing.T) {
 // The server gets the client's deadline, and resets the call when it is over,
 // whatever its handler still does.
 func TestGRPCDeadline(t *testing.T) {
-	g := newGRPC(t)
-	ctx, cancel := context.WithTimeout(g.as("1"), 100*time.Millisecond)
+	t.Parallel()
+	g := newGRPC(t, time.Minute)
+	ctx, cancel := context.WithTimeout(g.as("1"), 2*time.Second) // to reach the server, too
 	defer cancel()
 	_, err := g.client.UnaryCall(ctx, &pb.SimpleRequest{ResponseStatus: &pb.EchoStatus{Message: "slow"}})
 	if code := status.Code(err); code != codes.DeadlineExceeded && code != codes.Unknown { // whoever is first
@@ -319,7 +326,7 @@ func TestGRPCDeadline(t *testing.T) {
 
 // Without a server nothing is sent, and the client may try again.
 func TestGRPCUnreachable(t *testing.T) {
-	g := newGRPC(t)
+	g := newGRPC(t, testSettle)
 	gone := listen(t)
 	_ = gone.Close()
 	g.between(gone.Addr().String())

@@ -78,7 +78,7 @@ func TestHostileSpellings(t *testing.T) {
 			got := ""
 			answered := make(chan int, 1)
 			go func() {
-				_ = c.SetReadDeadline(time.Now().Add(10 * time.Second))
+				_ = c.SetReadDeadline(time.Now().Add(soon))
 				res, err := http.ReadResponse(c.br, &http.Request{Method: strings.Fields(tt.request)[0]})
 				if err != nil {
 					answered <- 0

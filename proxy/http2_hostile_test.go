@@ -129,7 +129,7 @@ func TestHTTP2StrangeExpectation(t *testing.T) {
 	c.data(id, strings.Repeat("x", int(r.handler.books.current.Load().MaxBodyBuffer)), false)
 	select {
 	case <-got:
-	case <-time.After(5 * time.Second):
+	case <-time.After(soon):
 		t.Error("nothing arrives")
 	}
 	c.data(id, "", true)

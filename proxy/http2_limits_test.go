@@ -1,7 +1,10 @@
 package proxy
 
 import (
+	"errors"
+	"fmt"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -11,19 +14,18 @@ import (
 
 // A head that does not come to its end is not waited for for ever.
 func TestHTTP2SlowHead(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
-	r.serve(ServerOptions{HeaderTimeout: 100 * time.Millisecond, IdleTimeout: time.Minute, MaxHeader: 64 << 10})
+	r.serve(ServerOptions{HeaderTimeout: time.Second, IdleTimeout: time.Minute, MaxHeader: 64 << 10})
 	c := r.dialHTTP2()
 	c.sent(c.fr.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: []byte{0x82}}))
-	start := time.Now()
-	_ = c.SetReadDeadline(start.Add(10 * time.Second))
-	for {
-		if _, err := c.fr.ReadFrame(); err != nil {
-			break
-		}
+	_ = c.SetReadDeadline(time.Now().Add(soon))
+	var err error
+	for err == nil {
+		_, err = c.fr.ReadFrame()
 	}
-	if took := time.Since(start); took > 5*time.Second {
-		t.Errorf("the connection is closed after %v", took)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Error("the connection stays open")
 	}
 }
 
@@ -67,20 +69,29 @@ func TestHTTP2RefusedUploadMayEnd(t *testing.T) {
 				status = "409"
 			}
 			r.api.serve = func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusRequestEntityTooLarge) }
-			c := r.dialHTTP2()
-			id := c.put(token, strings.Repeat("x", 20000))
-			for c.stream[id].status == "" {
-				c.frame()
+			for range 10 {
+				c := r.dialHTTP2()
+				start := time.Now()
+				id := c.put(token, strings.Repeat("x", 20000))
+				for c.stream[id].status == "" {
+					c.frame()
+				}
+				time.Sleep(50 * time.Millisecond)
+				c.data(id, "the rest", true)
+				c.alive()
+				late := time.Since(start) > lingerTime // it took its moment itself: another may be quicker
+				code := c.stream[id].reset
+				if code != "" && !late {
+					t.Errorf("reset with %s", code)
+				}
+				if s := c.over(id); s.status != status || !s.ended && !late {
+					t.Errorf("%+v", s)
+				}
+				if code == "" {
+					return
+				}
 			}
-			time.Sleep(50 * time.Millisecond)
-			c.data(id, "the rest", true)
-			c.alive()
-			if code := c.stream[id].reset; code != "" {
-				t.Errorf("reset with %s", code)
-			}
-			if s := c.over(id); s.status != status || !s.ended {
-				t.Errorf("%+v", s)
-			}
+			t.Error("reset each time, if ever so late")
 		})
 	}
 }
@@ -125,8 +136,9 @@ func TestHTTP2LargeHead(t *testing.T) {
 
 // A connection that takes nothing at all holds its answers for a time only.
 func TestHTTP2StuckConnection(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
-	r.serve(ServerOptions{HeaderTimeout: 100 * time.Millisecond, IdleTimeout: time.Minute, MaxHeader: 64 << 10})
+	r.serve(ServerOptions{HeaderTimeout: time.Second, IdleTimeout: time.Minute, MaxHeader: 64 << 10})
 	gaveUp := make(chan struct{})
 	r.api.serve = func(w http.ResponseWriter, _ *http.Request) {
 		for {
@@ -141,7 +153,7 @@ func TestHTTP2StuckConnection(t *testing.T) {
 	c.open(true, ":method", "GET", ":path", "/x")
 	select {
 	case <-gaveUp:
-	case <-time.After(10 * time.Second):
+	case <-time.After(soon):
 		t.Error("the answer is still held")
 	}
 }
@@ -149,44 +161,49 @@ func TestHTTP2StuckConnection(t *testing.T) {
 // A stream whose client gives its answer no window holds the upstream for a time
 // only, and ends alone; one that takes a little now and then goes on.
 func TestHTTP2AnswerWithoutWindow(t *testing.T) {
-	r := newRig(t, func(o *Options, _ []Rule) { o.ReadTimeout = 500 * time.Millisecond })
-	gaveUp := make(chan struct{})
-	r.api.serve = func(w http.ResponseWriter, req *http.Request) {
-		if req.URL.Path == "/slow" {
-			_, _ = w.Write(make([]byte, 200<<10))
-			return
-		}
-		for {
-			if _, err := w.Write(make([]byte, 65536)); err != nil {
-				close(gaveUp)
+	t.Parallel()
+	const patience = 2 * time.Second
+	onQuickMachine(t, patience/2, func() error {
+		r := newRig(t, func(o *Options, _ []Rule) { o.ReadTimeout = patience })
+		gaveUp := make(chan struct{})
+		r.api.serve = func(w http.ResponseWriter, req *http.Request) {
+			if req.URL.Path == "/slow" {
+				_, _ = w.Write(make([]byte, 200<<10))
 				return
 			}
+			for {
+				if _, err := w.Write(make([]byte, 65536)); err != nil {
+					close(gaveUp)
+					return
+				}
+			}
 		}
-	}
-	c := r.dialHTTP2(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
-	slow := c.open(true, ":method", "GET", ":path", "/slow")
-	id := c.open(true, ":method", "GET", ":path", "/x")
-	over := make(chan struct{})
-	go func() {
-		defer close(over)
-		for range 10 { // 200 kB in all, and a second longer than is waited for nothing
-			time.Sleep(150 * time.Millisecond)
-			c.sent(c.fr.WriteWindowUpdate(0, 20480))
-			c.sent(c.fr.WriteWindowUpdate(slow, 20480))
+		c := r.dialHTTP2(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
+		slow := c.open(true, ":method", "GET", ":path", "/slow")
+		id := c.open(true, ":method", "GET", ":path", "/x")
+		over := make(chan struct{})
+		go func() {
+			defer close(over)
+			for range 20 { // 200 kB in all, and a second longer than is waited for nothing
+				time.Sleep(150 * time.Millisecond)
+				c.sent(c.fr.WriteWindowUpdate(0, 10240))
+				c.sent(c.fr.WriteWindowUpdate(slow, 10240))
+			}
+		}()
+		if s := c.over(id); s.status != "200" || s.reset == "" || c.goaway {
+			t.Errorf("%+v, GOAWAY %v", s, c.goaway)
 		}
-	}()
-	if s := c.over(id); s.status != "200" || s.reset == "" || c.goaway {
-		t.Errorf("%+v, GOAWAY %v", s, c.goaway)
-	}
-	select {
-	case <-gaveUp:
-	case <-time.After(10 * time.Second):
-		t.Error("the answer is still held")
-	}
-	<-over
-	if s := c.over(slow); s.status != "200" || s.reset != "" || len(s.body) != 200<<10 {
-		t.Errorf("the slow one: %s %s, %d bytes", s.status, s.reset, len(s.body))
-	}
+		select {
+		case <-gaveUp:
+		case <-time.After(soon):
+			t.Error("the answer is still held")
+		}
+		<-over
+		if s := c.over(slow); s.status != "200" || s.reset != "" || len(s.body) != 200<<10 {
+			return fmt.Errorf("the slow one: %s %s, %d bytes", s.status, s.reset, len(s.body))
+		}
+		return nil
+	})
 }
 
 // The same of an answer so short that net/http sends it behind the handler's end,

@@ -158,7 +158,7 @@ func (c *h2conn) reset(id uint32) string {
 // frame reads one frame.
 func (c *h2conn) frame() {
 	c.Helper()
-	_ = c.SetReadDeadline(time.Now().Add(10 * time.Second))
+	_ = c.SetReadDeadline(time.Now().Add(soon))
 	f, err := c.fr.ReadFrame()
 	if err != nil {
 		c.Fatalf("no frame: %v", err)

@@ -9,16 +9,18 @@ import (
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
 
+	"github.com/fenceproxy/fenceproxy/proxy/route"
 	"github.com/fenceproxy/fenceproxy/tokenstore"
 )
 
 // Each write that was refused, waited, was overtaken or is unsettled has one
 // line that says all of it.
 func TestLines(t *testing.T) {
+	const brief = 300 * time.Millisecond
 	core, logs := observer.New(zapcore.InfoLevel)
 	r := newRig(t, func(o *Options, rules []Rule) {
 		o.Log = zap.New(core)
-		rules[0].DrainTimeout, rules[0].ResponseTimeout = 300*time.Millisecond, time.Second
+		rules[0].DrainTimeout = brief
 	})
 	line := func(what string) map[string]any {
 		t.Helper()
@@ -43,6 +45,12 @@ func TestLines(t *testing.T) {
 			}
 		}
 	}
+	timeouts := func(drain, response time.Duration) {
+		r.reload(func(b *Rulebook, routes []route.Rule) []route.Rule {
+			b.Rules[0].DrainTimeout, b.Rules[0].ResponseTimeout = drain, response
+			return routes
+		})
+	}
 	r.raised("account:42", 7)
 	r.dial().send("PUT /accounts/42 HTTP/1.1\nHost: a\nX-Request-Id: id-1\nX-Fencing-Token: 6\nContent-Length: 0\n\n").receive()
 	want("refused", map[string]any{"decision": "stale-token", "highest": "7", "phase": "check", "request_id": "id-1"})
@@ -60,6 +68,7 @@ func TestLines(t *testing.T) {
 	old := r.next()
 	r.dial().put("9", "").receive()
 	want("timed out", map[string]any{"decision": "drain-timeout", "phase": "wait"})
+	timeouts(patience, patience)
 	again := r.dial().put("9", "")
 	r.eventually("it waits", func() bool { return r.gate.Counts().Waiting == 1 })
 	newer := r.dial().put("10", "")
@@ -74,13 +83,16 @@ func TestLines(t *testing.T) {
 	}
 	want("waiting", map[string]any{"decision": "admitted"})
 
+	timeouts(patience, brief)
 	lost := r.dial().put("11", "")
 	at := r.next()
 	lost.receive()
 	want("unsettled", map[string]any{"decision": "outcome-unknown", "unsettled": "timeout", "phase": "upstream"})
 	at.answer()
-	r.dial().put("11", "")
+	timeouts(patience, patience)
+	last := r.dial().put("11", "")
 	r.next().answer()
+	last.receive()
 	if n := logs.Len(); n != 0 {
 		t.Errorf("an admitted write that waited for nothing has a line: %v", logs.All())
 	}

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -23,7 +24,7 @@ func TestOverTLSTruncatedHTTP10(t *testing.T) {
 		time.Sleep(50 * time.Millisecond)
 	}, nil)
 	c := r.dial().send("GET /x HTTP/1.0\nHost: a\n\n")
-	_ = c.SetReadDeadline(time.Now().Add(5 * time.Second))
+	_ = c.SetReadDeadline(time.Now().Add(soon))
 	b, err := io.ReadAll(c.Conn.(*tls.Conn))
 	if err == nil {
 		t.Errorf("a truncated answer ends cleanly (close_notify): %q", b)
@@ -34,18 +35,20 @@ func TestOverTLSTruncatedHTTP10(t *testing.T) {
 // writes are over, and the next ones are refused for nothing.
 func TestSlowReadersKeepNoBuffers(t *testing.T) {
 	r := newRig(t, nil)
+	var served atomic.Int64
 	r.api.serve = func(w http.ResponseWriter, req *http.Request) {
 		_, _ = io.Copy(io.Discard, req.Body)
 		_, _ = io.WriteString(w, strings.Repeat("x", 20<<10))
+		served.Add(1)
 	}
+	const writes = 64 // 64 KiB of max_buffered in all
 	c := r.dialHTTP2(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
-	for i := range 64 { // 64 KiB of max_buffered in all
+	for i := range writes {
 		id := c.open(false, "x-fencing-token", "1", ":path", fmt.Sprintf("/accounts/%d", i))
 		c.data(id, strings.Repeat("y", 1000), true)
 	}
-	r.eventually("all are over", func() bool { k := r.gate.Counts(); return k.InFlight == 0 && k.Waiting == 0 })
-	time.Sleep(500 * time.Millisecond)
-	t.Logf("%d bytes are still reserved", r.handler.buffered.Load())
+	r.eventually("all are over", func() bool { return served.Load() == writes && r.gate.Counts().InFlight == 0 })
+	r.eventually("nothing is reserved", func() bool { return r.handler.buffered.Load() == 0 })
 	k := r.dial().put("1", "a body")
 	if res := k.receive(); res.StatusCode != 200 {
 		t.Errorf("another client's write: %d %s", res.StatusCode, res.Header.Get("Fencing-Result"))
@@ -61,7 +64,9 @@ func TestSlowReaderIsDetachedInTime(t *testing.T) {
 			r := newRig(t, func(o *Options, rules []Rule) {
 				rules[0].ResponseTimeout, rules[0].Settle = 200*time.Millisecond, 100*time.Millisecond
 			})
+			arrived := make(chan struct{})
 			r.api.serve = func(w http.ResponseWriter, req *http.Request) {
+				close(arrived)
 				_, _ = io.Copy(io.Discard, req.Body)
 				_, _ = io.CopyN(w, zeroes{}, 64<<20)
 			}
@@ -73,7 +78,7 @@ func TestSlowReaderIsDetachedInTime(t *testing.T) {
 			} else {
 				c = r.dial().put("1", "x")
 			}
-			r.eventually("it is in flight", func() bool { return r.gate.Counts().InFlight == 1 })
+			<-arrived
 			r.eventually("it is over", func() bool { return r.gate.Counts().InFlight == 0 })
 			_ = c.Close()
 		})

@@ -42,6 +42,8 @@ type rig struct {
 
 	routes          []route.Rule // of the proxy
 	upstreamOptions upstream.Options
+
+	leaves bool // unsettled writes behind: the test has set a settle time that outlasts it
 }
 
 // api is the legacy API: each request waits until the test lets it go on.
@@ -64,6 +66,14 @@ type arrival struct {
 func (a *arrival) answer() { a.once.Do(func() { close(a.go_) }) }
 
 const testSettle = 300 * time.Millisecond
+
+const (
+	// patience is every timeout that a test is not about: longer than any wait
+	// of the test itself, so that what waits for it in vain fails.
+	patience = time.Minute
+	// soon is such a wait: for what comes by itself, on however busy a machine.
+	soon = 30 * time.Second
+)
 
 // newRig starts the proxy. change may change its options before.
 func newRig(t *testing.T, change func(o *Options, rules []Rule)) *rig {
@@ -110,8 +120,8 @@ func (r *rig) proxy(target string, change func(o *Options, rules []Rule)) {
 	}
 	rules := make([]Rule, len(routes))
 	for i, rt := range routes {
-		rules[i] = Rule{Name: rt.Name, Format: rt.Format, Fenced: !rt.NoKey, DrainTimeout: 5 * time.Second,
-			ResponseTimeout: 5 * time.Second, Settle: testSettle, DiscloseHighest: true}
+		rules[i] = Rule{Name: rt.Name, Format: rt.Format, Fenced: !rt.NoKey, DrainTimeout: patience,
+			ResponseTimeout: patience, Settle: testSettle, DiscloseHighest: true}
 		for _, k := range rt.Keys {
 			rules[i].Headers = append(rules[i].Headers, k.Header)
 		}
@@ -124,8 +134,8 @@ func (r *rig) proxy(target string, change func(o *Options, rules []Rule)) {
 			rules[i].Epoch = 3
 		}
 	}
-	o := Options{Rulebook: Rulebook{Rules: rules, ResponseTimeout: 5 * time.Second, Settle: testSettle, MaxBodyBuffer: 1 << 10, MaxBuffered: 64 << 10},
-		BodyTimeout: 2 * time.Second, Log: zap.NewNop()}
+	o := Options{Rulebook: Rulebook{Rules: rules, ResponseTimeout: patience, Settle: testSettle, MaxBodyBuffer: 1 << 10, MaxBuffered: 64 << 10},
+		BodyTimeout: patience, Log: zap.NewNop()}
 	if change != nil {
 		change(&o, rules)
 	}
@@ -134,7 +144,7 @@ func (r *rig) proxy(target string, change func(o *Options, rules []Rule)) {
 		r.Fatal(err)
 	}
 	r.routes = routes
-	r.upstreamOptions = upstream.Options{URL: u, ConnectTimeout: time.Second, PreserveHost: true, UnsettledStatuses: []int{202, 502, 504}}
+	r.upstreamOptions = upstream.Options{URL: u, ConnectTimeout: patience, PreserveHost: true, UnsettledStatuses: []int{202, 502, 504}}
 	if o.Upstream, err = upstream.New(r.upstreamOptions); err != nil {
 		r.Fatal(err)
 	}
@@ -151,9 +161,14 @@ func (r *rig) proxy(target string, change func(o *Options, rules []Rule)) {
 	r.handler = NewHandler(o)
 	r.Cleanup(func() {
 		r.gate.Stop()
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), soon)
 		defer cancel()
-		if err := r.gate.Idle(ctx); err != nil {
+		if r.api != nil {
+			go r.api.answer(ctx) // what still waited arrives now
+		}
+		if r.leaves {
+			r.eventually("nothing is in flight", func() bool { return r.gate.Counts().InFlight == 0 })
+		} else if err := r.gate.Idle(ctx); err != nil {
 			r.Errorf("a write was left behind: %+v", r.gate.Counts())
 		}
 		for r.handler.buffered.Load() != 0 && ctx.Err() == nil { // the handlers still end
@@ -197,6 +212,18 @@ func (a *api) handle(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, "done\n")
 }
 
+// answer lets all requests end until ctx does.
+func (a *api) answer(ctx context.Context) {
+	for {
+		select {
+		case at := <-a.arrived:
+			at.answer()
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
 // next waits for a request at the API.
 func (r *rig) next() *arrival {
 	r.Helper()
@@ -204,7 +231,7 @@ func (r *rig) next() *arrival {
 	case a := <-r.api.arrived:
 		r.Cleanup(a.answer)
 		return a
-	case <-time.After(10 * time.Second):
+	case <-time.After(soon):
 		r.Fatal("nothing arrives at the API")
 		return nil
 	}
@@ -283,7 +310,7 @@ type reply struct {
 // receive reads one answer.
 func (c *conn) receive() *reply {
 	c.Helper()
-	_ = c.SetReadDeadline(time.Now().Add(10 * time.Second))
+	_ = c.SetReadDeadline(time.Now().Add(soon))
 	res, err := http.ReadResponse(c.br, nil)
 	if err != nil {
 		c.Fatalf("no answer: %v", err)
@@ -305,10 +332,41 @@ func (c *conn) problem(r *reply) wire.Problem {
 	return p
 }
 
+// onQuickMachine calls f, which tells what was wrong, until nothing is, or until
+// it cannot have been the machine that was slower than limit.
+func onQuickMachine(t *testing.T, limit time.Duration, f func() error) {
+	t.Helper()
+	var err error
+	for range 10 {
+		over, longest := make(chan struct{}), make(chan time.Duration)
+		go func() {
+			var most time.Duration
+			for {
+				last := time.Now()
+				select {
+				case <-over:
+					longest <- most
+					return
+				case <-time.After(time.Millisecond):
+					most = max(most, time.Since(last))
+				}
+			}
+		}()
+		err = f()
+		close(over)
+		if stood := <-longest; err == nil || stood < limit {
+			break
+		}
+	}
+	if err != nil {
+		t.Error(err)
+	}
+}
+
 // eventually waits until f holds.
 func (r *rig) eventually(what string, f func() bool) {
 	r.Helper()
-	for range 1000 {
+	for end := time.Now().Add(soon); time.Now().Before(end); {
 		if f() {
 			return
 		}

@@ -18,7 +18,7 @@ import (
 func TestFencedByReloadOutlastsFenced(t *testing.T) {
 	goesOn := func(r *rig) {
 		r.Helper()
-		r.reload(fenceLogin(2 * time.Second))
+		r.reload(fenceLogin(cutDrain))
 		after := r.dial().send(put("/login"))
 		at := r.next()
 		for at.r.RequestURI != "/login" { // what came of an upload that was cut
@@ -32,6 +32,7 @@ func TestFencedByReloadOutlastsFenced(t *testing.T) {
 	}
 	// L1
 	t.Run("an upload", func(t *testing.T) {
+		t.Parallel()
 		r := newRig(t, nil)
 		before := r.dial().send("PUT /accounts/7 HTTP/1.1\nHost: a\nX-Fencing-Token: 1\nContent-Length: 100000\n\n" + strings.Repeat("x", 2000))
 		r.eventually("it is in flight", func() bool { return r.gate.Counts().InFlight == 1 })
@@ -41,11 +42,12 @@ func TestFencedByReloadOutlastsFenced(t *testing.T) {
 		}
 	})
 	t.Run("an upload that comes byte by byte, before the gate", func(t *testing.T) {
+		t.Parallel()
 		r := newRig(t, nil)
 		before := r.dial().send("PUT /accounts/7 HTTP/1.1\nHost: a\nX-Fencing-Token: 1\nContent-Length: 1000\n\nx")
 		go func() {
-			for range 100 {
-				time.Sleep(50 * time.Millisecond)
+			for range 900 { // for longer than the write behind it waits
+				time.Sleep(10 * time.Millisecond)
 				if _, err := before.Write([]byte("x")); err != nil {
 					return
 				}
@@ -59,6 +61,7 @@ func TestFencedByReloadOutlastsFenced(t *testing.T) {
 	})
 	// L2
 	t.Run("an answer that is not read", func(t *testing.T) {
+		t.Parallel()
 		r := newRig(t, nil)
 		before := r.dial()
 		_ = before.Conn.(*net.TCPConn).SetReadBuffer(4 << 10)
@@ -71,9 +74,10 @@ func TestFencedByReloadOutlastsFenced(t *testing.T) {
 		goesOn(r)
 	})
 	t.Run("a websocket", func(t *testing.T) {
+		t.Parallel()
 		s := newSockets(t, time.Minute)
 		s.open("/feed/1", "X-Fencing-Token: 1\n")
-		s.reload(fenceLogin(2 * time.Second))
+		s.reload(fenceLogin(cutDrain))
 		if res := s.dial().send(put("/login")).receive(); res.StatusCode != 200 {
 			t.Errorf("%s %s", res.Status, res.body)
 		}

@@ -27,7 +27,7 @@ func TestSessionContext(t *testing.T) {
 	for _, ctx := range []context.Context{a, again} {
 		select {
 		case <-ctx.Done():
-		case <-time.After(10 * time.Second):
+		case <-time.After(soon):
 			t.Fatal("the session is over, and its context is not")
 		}
 	}

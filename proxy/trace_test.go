@@ -23,6 +23,7 @@ func TestSpans(t *testing.T) {
 	first := r.dial().put("1", "")
 	older := r.next()
 	c := r.dial().send("PUT /accounts/42 HTTP/1.1\nHost: a\nX-Fencing-Token: 2\nTraceparent: " + clientTrace + "\nContent-Length: 0\n\n")
+	r.eventually("it waits", func() bool { return r.gate.Counts().Waiting == 1 })
 	r.nothing("it waits")
 	older.answer()
 	first.receive()

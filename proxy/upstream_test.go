@@ -63,7 +63,7 @@ func TestUpstreamOutcomes(t *testing.T) {
 		{"answered", say("HTTP/1.1 200 OK\nContent-Length: 2\n\nok"), 200, "", "admitted", "yes", false, false},
 		{"refused by the API", say("HTTP/1.1 422 No\nContent-Length: 2\n\nno"), 422, "", "admitted", "yes", false, false},
 		{"reset", func(c net.Conn, _ *bufio.Reader) { _ = c.(*net.TCPConn).SetLinger(0) }, 502, wire.OutcomeUnknown, "admitted", "unknown", true, false},
-		{"silence", func(net.Conn, *bufio.Reader) { time.Sleep(time.Second) }, 504, wire.OutcomeUnknown, "admitted", "unknown", true, false},
+		{"silence", func(_ net.Conn, br *bufio.Reader) { _, _ = io.Copy(io.Discard, br) }, 504, wire.OutcomeUnknown, "admitted", "unknown", true, false},
 		{"half an answer", say("HTTP/1.1 200 OK\nContent-Length: 10\n\nhalf"), 200, "", "admitted", "yes", true, true},
 		{"half a chunk", say("HTTP/1.1 200 OK\nTransfer-Encoding: chunked\n\n5\nab"), 200, "", "admitted", "yes", true, true},
 		{"accepted", say("HTTP/1.1 202 Later\nContent-Length: 0\n\n"), 202, "", "admitted", "yes", true, false},
@@ -73,7 +73,13 @@ func TestUpstreamOutcomes(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			r := newRig(t, nil)
-			r.raw(tt.play, func(_ *Options, rules []Rule) { rules[0].ResponseTimeout = 200 * time.Millisecond })
+			r.leaves = true
+			r.raw(tt.play, func(_ *Options, rules []Rule) {
+				rules[0].Settle = time.Minute
+				if tt.status == 504 {
+					rules[0].ResponseTimeout = 200 * time.Millisecond
+				}
+			})
 			c := r.dial().put("1", "x")
 			res := c.receive()
 			if res.StatusCode != tt.status || res.Header.Get("Fencing-Result") != tt.result || res.Header.Get("Fencing-Forwarded") != tt.forwarded ||
@@ -201,7 +207,7 @@ func TestAnswerStreams(t *testing.T) {
 		}
 	}, nil)
 	c := r.dial().put("1", "")
-	_ = c.SetReadDeadline(time.Now().Add(10 * time.Second))
+	_ = c.SetReadDeadline(time.Now().Add(soon))
 	hints, err := http.ReadResponse(c.br, nil)
 	if err != nil || hints.StatusCode != 103 || hints.Header.Get("Link") != "</x>" {
 		t.Fatalf("%v %v", hints, err)
@@ -243,7 +249,8 @@ func TestEarlyRefusal(t *testing.T) {
 
 // A panic on the way leaves the write unsettled.
 func TestPanicLeavesUnsettled(t *testing.T) {
-	r := newRig(t, nil)
+	r := newRig(t, func(_ *Options, rules []Rule) { rules[0].Settle = time.Minute })
+	r.leaves = true
 	r.handler.books.current.Load().Upstream = nil
 	c := r.dial().put("1", "")
 	if _, err := c.br.ReadByte(); err == nil {

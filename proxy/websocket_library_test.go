@@ -122,9 +122,10 @@ func TestWebSocketsLeaveNothing(t *testing.T) {
 		http.DefaultClient.CloseIdleConnections()
 		return runtime.NumGoroutine() <= goroutines+5 && openFiles(t) <= descriptors+5
 	})
-	if buf := make([]byte, 1<<20); strings.Contains(string(buf[:runtime.Stack(buf, true)]), "proxy.(*tunnel)") {
-		t.Error("a tunnel's goroutine is left")
-	}
+	buf := make([]byte, 1<<20)
+	r.eventually("no tunnel's goroutine is left", func() bool {
+		return !strings.Contains(string(buf[:runtime.Stack(buf, true)]), "proxy.(*tunnel)")
+	})
 }
 
 // warm makes what the first request of all leaves open.

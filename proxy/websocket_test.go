@@ -80,13 +80,13 @@ const handshake = " HTTP/1.1\nHost: a\nUpgrade: websocket\nConnection: keep-aliv
 func (s *sockets) open(target, headers string) (*conn, *opened, *http.Response) {
 	s.Helper()
 	c := s.dial().send("GET " + target + handshake + headers + "\n")
-	_ = c.SetReadDeadline(time.Now().Add(10 * time.Second))
+	_ = c.SetReadDeadline(time.Now().Add(soon))
 	res, err := http.ReadResponse(c.br, nil)
 	if err != nil || res.StatusCode != http.StatusSwitchingProtocols {
 		s.Fatalf("%v, %v", res, err)
 	}
 	u := <-s.opened
-	_ = u.SetReadDeadline(time.Now().Add(10 * time.Second))
+	_ = u.SetReadDeadline(time.Now().Add(soon))
 	s.Cleanup(func() { _ = u.Close() })
 	return c, u, res
 }
@@ -197,8 +197,8 @@ func TestWebSocketEnds(t *testing.T) {
 		{"the client first", func(s *sockets, c *conn, u *opened) { finish(c.Conn); expectEnd(s, u.br, false); finish(u.TCPConn) }, "ended", time.Minute},
 		{"the upstream first", func(s *sockets, c *conn, u *opened) { finish(u.TCPConn); expectEnd(s, c.br, false); finish(c.Conn) }, "ended", time.Minute},
 		{"the client breaks off", func(s *sockets, c *conn, u *opened) { reset(c.Conn); expectEnd(s, u.br, false); finish(u.TCPConn) }, "ended", time.Minute},
-		{"the client is gone, and the upstream goes on for ever", func(s *sockets, c *conn, _ *opened) { finish(c.Conn) }, "timeout", 100 * time.Millisecond},
-		{"the upstream is gone, and the client goes on for ever", func(s *sockets, _ *conn, u *opened) { finish(u.TCPConn) }, "timeout", 100 * time.Millisecond},
+		{"the client is gone, and the upstream goes on for ever", func(s *sockets, c *conn, _ *opened) { finish(c.Conn) }, "timeout", 2 * time.Second},
+		{"the upstream is gone, and the client goes on for ever", func(s *sockets, _ *conn, u *opened) { finish(u.TCPConn) }, "timeout", 2 * time.Second},
 		{"the upstream breaks off", func(s *sockets, _ *conn, u *opened) { reset(u.TCPConn) }, "reset", time.Minute},
 		{"raise", func(s *sockets, _ *conn, _ *opened) { s.raise("/feed/1", 2) }, "cut", time.Minute},
 		{"raise while the client is gone", func(s *sockets, c *conn, u *opened) {
@@ -309,12 +309,15 @@ func TestWebSocketRefused(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := newRig(t, nil)
+			r.leaves = true
 			got := make(chan string, 10)
 			r.raw(func(c net.Conn, br *bufio.Reader) {
 				_, _ = io.WriteString(c, tt.answer)
 				rest, _ := io.ReadAll(br)
 				got <- string(rest)
-			}, nil)
+			}, func(_ *Options, rules []Rule) {
+				rules[slices.IndexFunc(rules, func(r Rule) bool { return r.Name == "feed" })].Settle = time.Minute
+			})
 			r.raised("feed:1", 5)
 			token := ""
 			if tt.token != "" {

@@ -81,7 +81,7 @@ func TestLeaseExamples(t *testing.T) {
 	}
 }
 
-const exampleTTL = 3 * time.Second
+const exampleTTL = 5 * time.Second
 
 // exampleStage is a proxy with leases in front of an API with one value.
 type exampleStage struct {

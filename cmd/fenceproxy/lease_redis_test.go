@@ -34,7 +34,7 @@ func TestLeasesOverRedis(t *testing.T) {
 	f.writes(b, "1", 200, "admitted")
 	lock(b, "impatient", "--wait", "0s").exits(75, "one")
 	f.holds(a, "1") // nobody will ever tell what became of it
-	two := lock(b, "two", "--ttl", "1s")
+	two := lock(b, "two", "--ttl", "3s")
 	for seen := ""; seen != "200one11"; seen = f.seen(b) {
 		time.Sleep(time.Millisecond)
 	}

@@ -55,7 +55,7 @@ func TestLockTerminal(t *testing.T) {
 	s.types("\x03", "$ ")
 	s.types("echo code-$?\n", "code-130")
 
-	s.types(lock+"--ttl 300ms -- sh -c 'echo re''ady; cat; echo wro''te on'\n", "ready")
+	s.types(lock+"--ttl 3s -- sh -c 'echo re''ady; cat; echo wro''te on'\n", "ready")
 	s.types("line\n", "line\r\nline")
 	s.types("\x1a", "Stopped")
 	s.types("", "\n$ ") // what is typed before belongs to nobody

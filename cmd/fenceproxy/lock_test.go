@@ -143,7 +143,7 @@ func TestLockLost(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			server, url := leaseServer(t)
-			l := startLock(t, url, "k", "--ttl", "600ms", "--grace", "500ms", "--", "sh", "-c", row.script)
+			l := startLock(t, url, "k", "--ttl", "3s", "--grace", "500ms", "--", "sh", "-c", row.script)
 			l.line()
 			server.Lose("k")
 			if got := l.rest(); got != row.last { // it ends when all of them have
@@ -158,13 +158,13 @@ func TestLockLost(t *testing.T) {
 // over; a shorter outage is nothing.
 func TestLockUnreachable(t *testing.T) {
 	server, url := leaseServer(t)
-	l := startLock(t, url, "k", "--ttl", "1s", "--", "sh", "-c", "echo go; read x")
+	l := startLock(t, url, "k", "--ttl", "3s", "--", "sh", "-c", "echo go; read x")
 	l.line()
 	server.Refuse(http.StatusServiceUnavailable)
 	if got := l.rest(); got != "" {
 		t.Errorf("%q", got)
 	}
-	l.exits(76, "refused as the test says; trying again", "not renewed within 1s")
+	l.exits(76, "refused as the test says; trying again", "not renewed within 3s")
 }
 
 // A lease that was lost without our noticing is told by its release.
@@ -181,7 +181,7 @@ func TestLockLostAtTheEnd(t *testing.T) {
 // when he wakes up.
 func TestLockPaused(t *testing.T) {
 	server, url := leaseServer(t)
-	l := startLock(t, url, "k", "--ttl", "500ms", "--grace", "0s", "--", "sh", "-c", `trap "" TERM; echo go; while :; do sleep 0.01; done`)
+	l := startLock(t, url, "k", "--ttl", "2s", "--grace", "0s", "--", "sh", "-c", `trap "" TERM; echo go; while :; do sleep 0.01; done`)
 	l.line()
 	l.signal(syscall.SIGSTOP)
 	for server.Held("k").ID != "" {
@@ -189,7 +189,7 @@ func TestLockPaused(t *testing.T) {
 	}
 	l.signal(syscall.SIGCONT)
 	l.rest()
-	l.exits(76, "not renewed within 500ms")
+	l.exits(76, "not renewed within 2s")
 }
 
 func TestLockSignals(t *testing.T) {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -10,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/fenceproxy/fenceproxy/proxy/torture"
 )
 
 // readmeCommand is a command of the README and what it says it prints.
@@ -61,7 +62,7 @@ func TestReadme(t *testing.T) {
 		}
 		fmt.Fprintf(&script, "echo '@@@ %d'\n%s\n", i, text)
 		if m := regexp.MustCompile(`--listen ([0-9.]+):([0-9]+) &$`).FindStringSubmatch(text); m != nil {
-			fmt.Fprintf(&script, "for n in $(seq 200); do (exec 3<>/dev/tcp/%s/%s) 2>/dev/null && break; sleep 0.05; done\n", m[1], m[2])
+			fmt.Fprintf(&script, "for n in $(seq 600); do (exec 3<>/dev/tcp/%s/%s) 2>/dev/null && break; sleep 0.05; done\n", m[1], m[2])
 		}
 	}
 	cmd := exec.Command("bash", "-c", script.String())
@@ -157,10 +158,9 @@ func printed(got, want []string) bool {
 // freeAddress is a loopback address that was free a moment ago.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	addr, err := torture.FreeAddress()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	return l.Addr().String()
+	return addr
 }

@@ -26,7 +26,7 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                "testdata/script",
 		RequireUniqueNames: true,
-		Deadline:           time.Now().Add(2 * time.Minute), // a proxy that starts where it should refuse to runs on
+		Deadline:           time.Now().Add(5 * time.Minute), // a proxy that starts where it should refuse to runs on
 		Setup: func(env *testscript.Env) error {
 			// A race that a process finds at its end still makes its exit code 66.
 			env.Setenv("GORACE", "atexit_sleep_ms=10")

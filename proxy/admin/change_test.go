@@ -18,7 +18,7 @@ import (
 )
 
 func TestRaise(t *testing.T) {
-	r := newRig(t)
+	r := newRig(t, func(o *Options) { o.Rules[0].DrainTimeout = time.Second })
 	var st wire.KeyStatus
 	r.into(&st, 200, "POST", "/v1/keys/a:1/raise", `{"token":"7","reason":"hand-over","holder":"w2"}`)
 	if st.Highest != "7" || st.Holder != "w2" || st.RaisedAt == nil || len(st.InFlight) > 0 {

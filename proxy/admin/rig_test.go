@@ -105,8 +105,8 @@ func newRig(t *testing.T, change ...func(o *Options)) *rig {
 	reg.MustRegister(prometheus.NewGauge(prometheus.GaugeOpts{Name: "fenceproxy_test"}))
 	r.opts = Options{Gate: r.gate, Store: r.store, Metrics: reg, Ready: func(context.Context) error { return r.ready }, Notice: func() string { return r.notice },
 		Rules: []Rule{
-			{Name: "a", Fenced: true, DrainTimeout: 50 * time.Millisecond},
-			{Name: "e", Fenced: true, DrainTimeout: time.Second, Epoch: 3, MaxToken: tokenstore.Token{Major: 1000}, HasMaxToken: true},
+			{Name: "a", Fenced: true, DrainTimeout: time.Minute},
+			{Name: "e", Fenced: true, DrainTimeout: time.Minute, Epoch: 3, MaxToken: tokenstore.Token{Major: 1000}, HasMaxToken: true},
 			{Name: "open"},
 		},
 		// Keys of rule a begin with "a:" or "/", of rule e with "e:".
@@ -188,7 +188,7 @@ func (r *rig) enter(key tokenstore.Key, n uint64) *gate.Ticket {
 	r.Helper()
 	t := new(gate.Ticket)
 	err := r.gate.Enter(r.Context(), gate.Request{Claims: []gate.Claim{{Key: key, Token: tokenstore.Token{Major: n}}},
-		DrainTimeout: time.Second, Settle: time.Hour, Since: time.Now()}, t)
+		DrainTimeout: time.Minute, Settle: time.Hour, Since: time.Now()}, t)
 	if err != nil {
 		r.Fatal(err)
 	}

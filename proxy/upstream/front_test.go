@@ -37,7 +37,7 @@ func TestBehindServer(t *testing.T) {
 				}
 				req := &Request{
 					Method: r.Method, Target: r.RequestURI, Host: r.Host, Header: r.Header, RemoteAddr: r.RemoteAddr, Scheme: "http",
-					Body: r.Body, Length: r.ContentLength, Follow: true, Timeout: 10 * time.Second,
+					Body: r.Body, Length: r.ContentLength, Follow: true, Timeout: time.Minute,
 					Interrupt: func() {
 						if err := rc.SetReadDeadline(time.Unix(1, 0)); err != nil {
 							t.Error(err)
@@ -71,7 +71,7 @@ func TestBehindServer(t *testing.T) {
 			}
 			defer c.Close()
 			io.WriteString(c, "PUT /a HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\nabc")
-			c.SetReadDeadline(time.Now().Add(5 * time.Second))
+			c.SetReadDeadline(time.Now().Add(30 * time.Second))
 			line, err := bufio.NewReader(c).ReadString('\n')
 			if !strings.HasPrefix(line, "HTTP/1.1 "+row.status) {
 				t.Errorf("the client got %q, %v; want %s", line, err, row.status)

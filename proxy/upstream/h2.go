@@ -47,6 +47,9 @@ type h2pool struct {
 	scheme string        // what :scheme says
 	only   bool          // HTTP/2 without asking; otherwise it is what ALPN chose
 	setup  time.Duration // bounds the exchange of the first SETTINGS
+	// stuck and passOver are h2StuckWrite and h2PassOver, but in tests on real
+	// sockets, which count connections on a machine that may stand still for longer.
+	stuck, passOver time.Duration
 	// dialHTTP1 offers HTTP/1.1 alone; nil with only.
 	dialHTTP1 func(ctx context.Context) (net.Conn, error)
 

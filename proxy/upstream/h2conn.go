@@ -158,7 +158,7 @@ func (c *h2conn) take(need h2need) bool {
 	switch {
 	case c.retired || c.err != nil || uint32(c.open) >= c.maxStreams,
 		c.company != need.company, // alone are uploads: see below
-		!c.writing.IsZero() && time.Since(c.writing) > h2StuckWrite,
+		!c.writing.IsZero() && time.Since(c.writing) > c.pool.stuck,
 		// The window that is left must do: what others have taken of it may
 		// never be given back.
 		need.window > min(c.window, c.initial),

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"golang.org/x/net/http2"
@@ -94,45 +95,26 @@ func TestH2Cut(t *testing.T) {
 
 // Nothing that has to be cut waits for a connection that takes no bytes.
 func TestH2CutWhileNothingIsTaken(t *testing.T) {
-	u, event, done := listenH2(t, nil, func(w *h2wire) {
-		w.fr.WriteWindowUpdate(0, 1<<30)
-		w.fr.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1 << 30})
-		w.head()
-		close(w.event)
-		w.wait() // and reads no more
-	})
-	first := put()
-	large(first)
-	cut := make(chan struct{})
-	first.Cut = cut
-	one := sent(t, u, first)
-	<-event
-	for !stuckWrite(u) {
-		time.Sleep(time.Millisecond)
-	}
-	start := time.Now()
-	close(cut)
-	if res := <-one; res.outcome != unsettled(ReasonCut) {
-		t.Errorf("outcome %v, want it cut", res.outcome)
-	}
-	if took := time.Since(start); took > 2*time.Second {
-		t.Errorf("the cut took %v", took)
-	}
-	done()
-}
-
-func stuckWrite(u *Upstream) bool {
-	u.h2.mu.Lock()
-	defer u.h2.mu.Unlock()
-	for _, c := range u.h2.conns {
-		c.mu.Lock()
-		since := c.writing
-		c.mu.Unlock()
-		if !since.IsZero() && time.Since(since) > 2*h2StuckWrite {
-			return true
+	synctest.Test(t, func(t *testing.T) {
+		over := make(chan struct{})
+		u, done := pipedH2(t, func(w *h2wire) { w.head(); <-over })
+		first := put()
+		large(first)
+		cut := make(chan struct{})
+		first.Cut = cut
+		one := sent(t, u, first)
+		synctest.Wait() // its body is stuck in the pipe
+		start := time.Now()
+		close(cut)
+		if res := <-one; res.outcome != unsettled(ReasonCut) {
+			t.Errorf("outcome %v, want it cut", res.outcome)
 		}
-	}
-	return false
+		if took := time.Since(start); took != 0 {
+			t.Errorf("the cut took %v", took)
+		}
+		close(over)
+		done()
+	})
 }
 
 // A client that does not read its answer stops its own stream only, and costs
@@ -249,47 +231,41 @@ func (nopConn) Close() error { return nil }
 // Once Send has returned, nothing of its request is in use: also where the
 // writer, on a connection that takes nothing, comes to it later.
 func TestH2NothingInUseAfterSend(t *testing.T) {
-	goOn := make(chan struct{})
-	u, event, done := listenH2(t, nil, func(w *h2wire) {
-		w.fr.WriteWindowUpdate(0, 1<<30)
-		w.fr.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1 << 30})
-		w.head()
-		close(w.event)
-		<-goOn
-	})
-	first := put()
-	large(first)
-	cut := make(chan struct{})
-	first.Cut = cut
-	one := sent(t, u, first)
-	<-event
-	for !stuckWrite(u) {
-		time.Sleep(time.Millisecond)
-	}
-	c := u.h2.conns[0]
-	c.mu.Lock()
-	c.open++ // as take would have done before the write was stuck
-	c.mu.Unlock()
-	late := put()
-	late.Method, late.Body, late.Length = "GET", nil, 0
-	late.Timeout = 20 * time.Millisecond
-	over := false
-	late.MaySend = func() bool {
-		if over {
-			t.Error("the leave was asked after Send had returned")
+	synctest.Test(t, func(t *testing.T) {
+		goOn := make(chan struct{})
+		u, done := pipedH2(t, func(w *h2wire) { w.head(); <-goOn; w.readOn() })
+		first := put()
+		large(first)
+		cut := make(chan struct{})
+		first.Cut = cut
+		one := sent(t, u, first)
+		synctest.Wait() // its body is stuck in the pipe
+		c := u.h2.conns[0]
+		c.mu.Lock()
+		c.open++ // as take would have done before the write was stuck
+		c.mu.Unlock()
+		late := put()
+		late.Method, late.Body, late.Length = "GET", nil, 0
+		late.Timeout = h2PassOver / 2
+		over := false
+		late.MaySend = func() bool {
+			if over {
+				t.Error("the leave was asked after Send had returned")
+			}
+			return true
 		}
-		return true
-	}
-	_, _, err := c.exchange(context.Background(), late, h2need{})
-	c.mu.Lock()
-	over = true
-	c.mu.Unlock()
-	var e *Error
-	if !errors.As(err, &e) || e.Outcome != notSent(ReasonTimeout) {
-		t.Errorf("error %v, want it not sent", err)
-	}
-	close(goOn)
-	close(cut)
-	<-one
-	done()
+		_, _, err := c.exchange(context.Background(), late, h2need{})
+		c.mu.Lock()
+		over = true
+		c.mu.Unlock()
+		var e *Error
+		if !errors.As(err, &e) || e.Outcome != notSent(ReasonTimeout) {
+			t.Errorf("error %v, want it not sent", err)
+		}
+		close(goOn)
+		synctest.Wait() // the writer has come to it
+		close(cut)
+		<-one
+		done()
+	})
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"golang.org/x/net/http2"
@@ -28,7 +29,6 @@ func TestH2Outcome(t *testing.T) {
 		r.Method, r.Length = "POST", -1
 		r.Header.Set("Content-Type", "application/grpc")
 	}
-	brief := func(r *Request) { r.Timeout = 50 * time.Millisecond }
 
 	rows := []struct {
 		name   string
@@ -92,9 +92,6 @@ func TestH2Outcome(t *testing.T) {
 		{"closed within the body", nil, after(func(w *h2wire, id uint32) { w.say(id, "200", false); w.data(id, "o", false); w.Close() }), unsettled(ReasonTruncated), 200, "o", io.ErrUnexpectedEOF},
 		{"closed within a frame", nil, after(func(w *h2wire, id uint32) { w.say(id, "200", false); w.Write([]byte{0, 0, 9, 0}); w.Close() }), unsettled(ReasonTruncated), 200, "", io.ErrUnexpectedEOF},
 		{"GOAWAY above the stream, then closed", nil, after(func(w *h2wire, id uint32) { w.fr.WriteGoAway(id, http2.ErrCodeNo, nil); w.Close() }), unsettled(ReasonClosed), 0, "", nil},
-		{"silence", brief, after(func(w *h2wire, id uint32) { w.wait() }), unsettled(ReasonTimeout), 0, "", nil},
-		{"silence after the head", brief, after(func(w *h2wire, id uint32) { w.say(id, "200", false); w.wait() }), unsettled(ReasonTimeout), 200, "", errAny},
-		{"the window is never opened", func(r *Request) { large(r); brief(r) }, within(func(w *h2wire, id uint32) { w.wait() }), unsettled(ReasonTimeout), 0, "", nil},
 		// Not to be trusted.
 		{"too few bytes", nil, after(func(w *h2wire, id uint32) { w.say(id, "200", false, "content-length", "3"); w.data(id, "ok", true) }), unsettled(ReasonTruncated), 200, "ok", io.ErrUnexpectedEOF},
 		{"no bytes where some were said", nil, after(func(w *h2wire, id uint32) { w.say(id, "200", true, "content-length", "3") }), unsettled(ReasonTruncated), 200, "", io.ErrUnexpectedEOF},
@@ -175,6 +172,39 @@ func TestH2Outcome(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestH2Timeout plays what only time ends, in virtual time. The response timeout
+// is 10 s.
+func TestH2Timeout(t *testing.T) {
+	for name, row := range map[string]struct {
+		req    func(*Request)
+		script func(*h2wire)
+		status int
+	}{
+		"silence":                    {nil, func(w *h2wire) { w.request(); w.readOn() }, 0},
+		"silence after the head":     {nil, func(w *h2wire) { w.say(w.request(), "200", false); w.readOn() }, 200},
+		"the window is never opened": {large, func(w *h2wire) { w.head(); w.readOn() }, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				u, done := pipedH2(t, row.script)
+				r := put()
+				if row.req != nil {
+					row.req(r)
+				}
+				start := time.Now()
+				res := exchangeOnce(t, context.Background(), u, r)
+				if res.outcome != unsettled(ReasonTimeout) || res.err == nil || res.status != row.status || res.body != "" {
+					t.Errorf("%d %q, outcome %v, error %v; want %d, a timeout", res.status, res.body, res.outcome, res.err, row.status)
+				}
+				if took := time.Since(start); took != r.Timeout {
+					t.Errorf("after %v, want %v", took, r.Timeout)
+				}
+				done()
+			})
+		})
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"golang.org/x/net/http2"
@@ -97,26 +98,31 @@ func TestH2NoSecondSend(t *testing.T) {
 // An idle connection is closed with GOAWAY, and a lost stream leaves no other
 // on a connection that has gone silent.
 func TestH2Idle(t *testing.T) {
-	bye := make(chan http2.Frame, 1)
-	u, _, done := listenH2(t, nil, func(w *h2wire) { w.ok(w.request()); bye <- w.frame() })
-	u.pool.ttl = 20 * time.Millisecond
-	wantSettled(t, "first", exchangeOnce(t, context.Background(), u, put()))
-	f, ok := (<-bye).(*http2.GoAwayFrame)
-	if !ok || f.ErrCode != http2.ErrCodeNo {
-		t.Errorf("the end of an idle connection is %v, want GOAWAY", f)
-	}
-	done()
+	synctest.Test(t, func(t *testing.T) {
+		bye := make(chan http2.Frame, 1)
+		u, done := pipedH2(t, func(w *h2wire) { w.ok(w.request()); bye <- w.frame() })
+		wantSettled(t, "first", exchangeOnce(t, context.Background(), u, put()))
+		start := time.Now()
+		f, ok := (<-bye).(*http2.GoAwayFrame)
+		if !ok || f.ErrCode != http2.ErrCodeNo {
+			t.Errorf("the end of an idle connection is %v, want GOAWAY", f)
+		}
+		if took := time.Since(start); took != u.pool.ttl {
+			t.Errorf("it was closed after %v, want %v", took, u.pool.ttl)
+		}
+		done()
+	})
 }
 
 func TestH2SilentConnectionIsLeft(t *testing.T) {
-	u, _, done := listenH2(t, nil, func(w *h2wire) { w.request(); w.wait() }, func(w *h2wire) { w.ok(w.request()) })
-	r := put()
-	r.Timeout = 20 * time.Millisecond
-	if res := exchangeOnce(t, context.Background(), u, r); res.outcome != unsettled(ReasonTimeout) {
-		t.Errorf("outcome %v, want a timeout", res.outcome)
-	}
-	wantSettled(t, "the next", exchangeOnce(t, context.Background(), u, put()))
-	done()
+	synctest.Test(t, func(t *testing.T) {
+		u, done := pipedH2(t, func(w *h2wire) { w.request(); w.readOn() }, func(w *h2wire) { w.ok(w.request()) })
+		if res := exchangeOnce(t, context.Background(), u, put()); res.outcome != unsettled(ReasonTimeout) {
+			t.Errorf("outcome %v, want a timeout", res.outcome)
+		}
+		wantSettled(t, "the next", exchangeOnce(t, context.Background(), u, put()))
+		done()
+	})
 }
 
 // An upstream that speaks something else is told apart before anything is sent.

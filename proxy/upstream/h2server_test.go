@@ -24,7 +24,7 @@ func serveH2(t testing.TB, h http.HandlerFunc) *Upstream {
 	s.Config.Protocols = new(http.Protocols)
 	s.Config.Protocols.SetUnencryptedHTTP2(true)
 	s.Start()
-	u := newH2(t, s.Listener.Addr().String())
+	u := patient(newH2(t, s.Listener.Addr().String()))
 	t.Cleanup(func() { u.Close(); s.Close() })
 	return u
 }
@@ -215,7 +215,7 @@ func TestALPN(t *testing.T) {
 			l := tls.NewListener(s.Listener, s.TLS)
 			go s.Config.Serve(l)
 			defer s.Config.Close()
-			u := a.upstream(s.Listener.Addr().String(), time.Minute, nil)
+			u := patient(a.upstream(s.Listener.Addr().String(), time.Minute, nil))
 			defer u.Close()
 			for range 5 {
 				for _, body := range []io.Reader{bytes.NewReader([]byte(hello)), io.MultiReader(strings.NewReader(hello))} {

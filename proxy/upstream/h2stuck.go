@@ -31,7 +31,7 @@ func (c *h2conn) passOver() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.watched = false
-	stuck := !c.writing.IsZero() && time.Since(c.writing) >= h2PassOver
+	stuck := !c.writing.IsZero() && time.Since(c.writing) >= c.pool.passOver
 	for _, it := range c.queue {
 		switch {
 		case !it.head:
@@ -47,6 +47,6 @@ func (c *h2conn) passOver() {
 func (c *h2conn) watch() {
 	if !c.watched {
 		c.watched = true
-		time.AfterFunc(h2PassOver, c.passOver)
+		time.AfterFunc(c.pool.passOver, c.passOver)
 	}
 }

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"net"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -108,8 +110,8 @@ func TestHandshakeChecked(t *testing.T) {
 	}
 }
 
-// The tunnel begins right behind the 101, has no time limit, passes both ends
-// on, and is unsettled however it ends.
+// The tunnel begins right behind the 101, passes both ends on, and is unsettled
+// however it ends.
 func TestTunnel(t *testing.T) { playTunnel(t, listen) }
 
 // TestTunnelTLS: the same, encrypted both ways.
@@ -125,11 +127,10 @@ func playTunnel(t *testing.T, listen func(*testing.T, func(*wire)) (*Upstream, c
 		"closed":     {func(*Answer) {}, ReasonAbandoned},
 	} {
 		t.Run(name, func(t *testing.T) {
-			u, event, done := listen(t, func(w *wire) {
+			u, _, done := listen(t, func(w *wire) {
 				w.head()
 				w.say(switching + upgrading + fitting + "Content-Length: 5\r\nTransfer-Encoding: chunked\r\nX-A: 1\r\n\r\nfirst")
 				w.body(2)
-				<-w.event // longer than the response timeout
 				w.say("late")
 				if rest, err := io.ReadAll(w.br); string(rest) != "bye" || err != nil {
 					w.t.Errorf("%q, %v; want bye and an end", rest, err)
@@ -137,9 +138,7 @@ func playTunnel(t *testing.T, listen func(*testing.T, func(*wire)) (*Upstream, c
 				w.say("last")
 				w.CloseWrite()
 			})
-			r := opening()
-			r.Timeout = 50 * time.Millisecond
-			a, err := u.Send(context.Background(), r)
+			a, err := u.Send(context.Background(), opening())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -154,7 +153,6 @@ func playTunnel(t *testing.T, listen func(*testing.T, func(*wire)) (*Upstream, c
 				t.Errorf("%q, %v", got, err)
 			}
 			io.WriteString(a.Tunnel, "hi")
-			time.AfterFunc(3*r.Timeout, func() { close(event) })
 			if _, err := io.ReadFull(a.Tunnel, got[:4]); err != nil || string(got[:4]) != "late" {
 				t.Errorf("%q, %v", got[:4], err)
 			}
@@ -177,6 +175,45 @@ func playTunnel(t *testing.T, listen func(*testing.T, func(*wire)) (*Upstream, c
 			if _, err := a.Tunnel.Write([]byte("x")); err == nil {
 				t.Error("a byte left behind the end")
 			}
+		})
+	}
+}
+
+// A tunnel has no time limit, either way: the response timeout is over with the
+// 101.
+func TestTunnelSilent(t *testing.T) {
+	script := func(w *wire) {
+		w.head()
+		w.say(switching + upgrading + fitting + "\r\n")
+		time.Sleep(time.Hour)
+		w.say("late")
+		w.body(len(hello))
+	}
+	for name, listen := range map[string]func(*testing.T) (*Upstream, func()){
+		"in clear text": func(t *testing.T) (*Upstream, func()) { return piped(t, script) },
+		"over TLS": func(t *testing.T) (*Upstream, func()) {
+			u, done := pipedTLS(t, func(c net.Conn) net.Conn { return c }, script)
+			u.h2.dialHTTP1 = u.dial
+			return u, done
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				u, done := listen(t)
+				a, err := u.Send(context.Background(), opening())
+				if err != nil {
+					t.Fatal(err)
+				}
+				got := make([]byte, len("late"))
+				if _, err := io.ReadFull(a.Tunnel, got); err != nil || string(got) != "late" {
+					t.Errorf("after an hour: %q, %v", got, err)
+				}
+				if _, err := io.WriteString(a.Tunnel, hello); err != nil {
+					t.Errorf("after an hour: %v", err)
+				}
+				a.Close()
+				done()
+			})
 		})
 	}
 }

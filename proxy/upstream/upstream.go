@@ -162,10 +162,10 @@ func New(o Options) (*Upstream, error) {
 		d.tls = t.config(o.URL.Hostname(), http2.NextProtoTLS, "http/1.1")
 		plain := *d
 		plain.tls = t.config(o.URL.Hostname(), "http/1.1")
-		u.h2 = &h2pool{u: u, scheme: "https", setup: d.timeout, dialHTTP1: plain.dial}
+		u.h2 = &h2pool{u: u, scheme: "https", setup: d.timeout, stuck: h2StuckWrite, passOver: h2PassOver, dialHTTP1: plain.dial}
 	}
 	if o.URL.Scheme == schemeH2C {
-		u.h2 = &h2pool{u: u, scheme: "http", only: true, setup: d.timeout}
+		u.h2 = &h2pool{u: u, scheme: "http", only: true, setup: d.timeout, stuck: h2StuckWrite, passOver: h2PassOver}
 	}
 	u.readers.New = func() any { return bufio.NewReader(nil) }
 	u.heads.New = func() any { b := make([]byte, 0, 1<<10); return &b }

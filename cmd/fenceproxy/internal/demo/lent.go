@@ -12,8 +12,9 @@ import (
 )
 
 // lentTime is how long the lease lives without renewal. At the pause up to a
-// third of it is gone already, and B has to come before its end.
-const lentTime = 2 * leaseTime
+// third of it is gone already, and B, whose lock has to start first, has to come
+// before its end, on a slow machine too.
+const lentTime = 3 * leaseTime
 
 // What `fenceproxy lock` exits with.
 const (
