@@ -132,7 +132,7 @@ func (l *leases) serve(s *service, p planned, at net.Listener) {
 	errorLog, _ := zap.NewStdLogAt(s.log.Named("leases"), zap.DebugLevel) // it knows the level
 	patience := s.cfg.Listen.HeaderTimeout
 	l.server = &http.Server{
-		Handler:           lease.NewHandler(lease.HandlerOptions{Issuer: l.issuer, Token: p.leases.token, Loopback: s.cfg.Leases.Loopback(), BodyTimeout: patience}),
+		Handler:           lease.NewHandler(lease.HandlerOptions{Issuer: l.issuer, Token: p.leases.token, Loopback: s.cfg.Leases.Loopback(), BodyTimeout: patience, Log: s.log}),
 		ReadHeaderTimeout: patience, IdleTimeout: s.cfg.Listen.IdleTimeout, MaxHeaderBytes: int(s.cfg.Limits.MaxHeader),
 		ErrorLog: errorLog,
 		// Whoever waits on HTTP/2 and is gone without a word is found out.

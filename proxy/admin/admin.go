@@ -44,7 +44,8 @@ type Options struct {
 	// says that there are none.
 	Lease func(context.Context, tokenstore.Key) (*wire.KeyLease, error)
 	// Audit takes the lines about changes; Log is told of those about their end
-	// that cannot be written. A nil Log drops them.
+	// that cannot be written, and of requests that are kept out. A nil Log drops
+	// them.
 	Audit *Audit
 	Log   *zap.Logger
 	// Token, where it is not nil, has to be known by every caller but those that
@@ -76,8 +77,8 @@ func NewHandler(o Options) http.Handler {
 	if a.Log == nil {
 		a.Log = zap.NewNop()
 	}
-	a.guard = guard.New(guard.Options{Token: o.Token, Hosts: o.Hosts, Refuse: refuse, BodyTypes: []string{"application/json"}})
-	imports := guard.New(guard.Options{Token: o.Token, Hosts: o.Hosts, Refuse: refuse, BodyTypes: []string{"application/x-ndjson", "application/json"}})
+	a.guard = guard.New(guard.Options{Token: o.Token, Hosts: o.Hosts, Refuse: refuse, BodyTypes: []string{"application/json"}, Log: a.Log})
+	imports := guard.New(guard.Options{Token: o.Token, Hosts: o.Hosts, Refuse: refuse, BodyTypes: []string{"application/x-ndjson", "application/json"}, Log: a.Log})
 	r := chi.NewRouter()
 	r.NotFound(a.guard.Wrap(http.HandlerFunc(noEndpoint)).ServeHTTP)
 	r.MethodNotAllowed(a.guard.Wrap(http.HandlerFunc(noMethod)).ServeHTTP)

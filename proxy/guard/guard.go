@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"go.uber.org/zap"
 )
 
 // Options say who is let in.
@@ -32,6 +34,8 @@ type Options struct {
 	BodyTypes []string
 	// BodyTimeout is a caller's time for its body: 10s.
 	BodyTimeout time.Duration
+	// Log is told of those that are kept out; nil tells nobody.
+	Log *zap.Logger
 }
 
 // Guard lets requests through or answers them.
@@ -47,6 +51,9 @@ func New(o Options) *Guard {
 	}
 	if o.BodyTimeout <= 0 {
 		o.BodyTimeout = 10 * time.Second
+	}
+	if o.Log == nil {
+		o.Log = zap.NewNop()
 	}
 	g := &Guard{o: o, hosts: map[string]bool{}}
 	for _, h := range o.Hosts {
@@ -130,6 +137,8 @@ func (g *Guard) change(w http.ResponseWriter, r *http.Request) bool {
 }
 
 func (g *Guard) refuse(w http.ResponseWriter, r *http.Request, status int, detail string) {
+	g.o.Log.Info("a request was kept out", zap.String("peer", r.RemoteAddr), zap.String("method", r.Method), zap.String("path", r.URL.EscapedPath()),
+		zap.Int("status", status), zap.String("why", detail))
 	Unread(w, r)
 	g.o.Refuse(w, status, detail)
 }

@@ -3,6 +3,7 @@ package guard
 import (
 	"bufio"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -13,6 +14,9 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 )
 
 const secret = "0123456789abcdef"
@@ -174,5 +178,36 @@ func TestBodiesThatStall(t *testing.T) {
 	case err := <-gone:
 		t.Error("the watch for callers that leave ended by itself:", err)
 	default:
+	}
+}
+
+// Who is kept out is told to the log, without what it has shown.
+func TestKeptOutIsLogged(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "token")
+	write(t, path, secret)
+	token, err := ReadToken(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	core, logs := observer.New(zap.InfoLevel)
+	h := New(Options{Token: token, Log: zap.New(core), Refuse: func(w http.ResponseWriter, status int, _ string) { w.WriteHeader(status) }}).Wrap(http.NotFoundHandler())
+	for _, header := range []http.Header{{"Authorization": {"Bearer wrong" + secret}}, {"Authorization": {"Bearer " + secret}, "Origin": {"http://page.example"}},
+		{"Authorization": {"Bearer " + secret}, "Content-Type": {"text/plain"}}, {"Authorization": {"Bearer " + secret}, "Content-Type": {"application/json"}}} {
+		r := httptest.NewRequest("POST", "http://localhost/v1/keys/a%2Fb/raise?token=9", nil)
+		r.Header = header
+		h.ServeHTTP(httptest.NewRecorder(), r)
+	}
+	lines := logs.All()
+	if len(lines) != 3 { // the last one was let in
+		t.Fatalf("%d lines: %v", len(lines), lines)
+	}
+	for i, status := range []int64{401, 403, 415} {
+		f := lines[i].ContextMap()
+		if f["status"] != status || f["method"] != "POST" || f["path"] != "/v1/keys/a%2Fb/raise" || f["peer"] != "192.0.2.1:1234" || f["why"] == "" {
+			t.Errorf("%v", f)
+		}
+		if strings.Contains(fmt.Sprint(f), secret) {
+			t.Errorf("the log has what was shown: %v", f)
+		}
 	}
 }

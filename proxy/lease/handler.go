@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/fenceproxy/fenceproxy/proxy/guard"
 	"github.com/fenceproxy/fenceproxy/proxy/wire"
 	"github.com/fenceproxy/fenceproxy/tokenstore"
@@ -26,11 +28,13 @@ type HandlerOptions struct {
 	Loopback bool
 	// BodyTimeout is a client's time for its body: 10s.
 	BodyTimeout time.Duration
+	// Log is told of requests that are kept out; nil tells nobody.
+	Log *zap.Logger
 }
 
 // NewHandler returns the lease API. It is safe for concurrent use.
 func NewHandler(o HandlerOptions) http.Handler {
-	return guard.New(guard.Options{Token: o.Token, AnyHost: !o.Loopback, Refuse: refuse, BodyTimeout: o.BodyTimeout}).Wrap(&api{o})
+	return guard.New(guard.Options{Token: o.Token, AnyHost: !o.Loopback, Refuse: refuse, BodyTimeout: o.BodyTimeout, Log: o.Log}).Wrap(&api{o})
 }
 
 // refuse answers a request that does not come as far as a lease.
