@@ -14,7 +14,8 @@ import (
 // The instruments themselves: a client straight at the backend, and what the
 // history then says.
 func TestBackendDoesAsPlanned(t *testing.T) {
-	const settle = 100 * time.Millisecond
+	// Late enough for a busy machine.
+	const settle, patience = 800 * time.Millisecond, 3 * time.Second
 	for _, c := range []struct {
 		name   string
 		write  Write
@@ -29,23 +30,23 @@ func TestBackendDoesAsPlanned(t *testing.T) {
 		{"refused early", Write{Plan: Plan{Status: 413, Refuse: true, Skip: true}}, []Kind{Send, Arrive, Respond, Answer}, 413},
 		{"reset after", Write{Plan: Plan{End: Reset}}, []Kind{Send, Arrive, Apply, Drop, Gone}, 0},
 		{"reset before, applied late", Write{Plan: Plan{End: Reset, Late: settle / 4}}, []Kind{Send, Arrive, Drop, Gone, Apply}, 0},
-		{"later than settle is never", Write{Plan: Plan{End: Reset, Late: settle + 20*time.Millisecond}}, []Kind{Send, Arrive, Drop, Gone}, 0},
-		{"longer than patience is never", Write{Plan: Plan{Delay: 450 * time.Millisecond, Status: 500}}, []Kind{Send, Arrive, Respond, Answer}, 500},
-		{"longer than patience is not acknowledged", Write{Plan: Plan{Delay: 450 * time.Millisecond}}, []Kind{Send, Arrive, Drop, Gone}, 0},
+		{"later than settle is never", Write{Plan: Plan{End: Reset, Late: settle + 200*time.Millisecond}}, []Kind{Send, Arrive, Drop, Gone}, 0},
+		{"longer than patience is never", Write{Plan: Plan{Delay: patience + 300*time.Millisecond, Status: 500}}, []Kind{Send, Arrive, Respond, Answer}, 500},
+		{"longer than patience is not acknowledged", Write{Plan: Plan{Delay: patience + 300*time.Millisecond}}, []Kind{Send, Arrive, Drop, Gone}, 0},
 		{"half-closed, applied late", Write{Plan: Plan{End: HalfClose, Late: settle / 4}}, []Kind{Send, Arrive, Drop, Gone, Apply}, 0},
 		{"broken", Write{Plan: Plan{End: Break, Size: 10}}, []Kind{Send, Arrive, Apply, Drop, Answer}, 200},
-		{"202 and late", Write{Plan: Plan{Status: 202, Late: settle / 2}}, []Kind{Send, Arrive, Respond, Answer, Apply}, 202},
-		{"left, applied at once", Write{Plan: Plan{Hold: true}, Leave: 100 * time.Millisecond}, []Kind{Send, Arrive, Gone, Lost, Apply}, 0},
-		{"left softly", Write{Plan: Plan{Hold: true, Skip: true}, Leave: 100 * time.Millisecond, Softly: true}, []Kind{Send, Arrive, Gone, Lost}, 0},
-		{"cut, applied late", Write{Body: 1000, StallAfter: 10, Stall: -1, Leave: 100 * time.Millisecond, Plan: Plan{Cut: settle / 2}}, []Kind{Send, Arrive, Gone, Lost, Apply}, 0},
-		{"cut, never applied", Write{Body: 1000, StallAfter: 10, Stall: -1, Leave: 100 * time.Millisecond}, []Kind{Send, Arrive, Gone, Lost}, 0},
-		{"left while it is refused", Write{Leave: 30 * time.Millisecond, Plan: Plan{Status: 413, Refuse: true, Skip: true, Size: 10, Pieces: 4, Pause: 40 * time.Millisecond}}, []Kind{Send, Arrive, Answer, Lost}, 413},
-		{"hangs", Write{Plan: Plan{End: Hang, Skip: true}, Patience: 50 * time.Millisecond}, []Kind{Send, Arrive, Gone, Lost}, 0},
+		{"202 and late", Write{Plan: Plan{Status: 202, Late: settle / 4}}, []Kind{Send, Arrive, Respond, Answer, Apply}, 202},
+		{"left, applied at once", Write{Plan: Plan{Hold: true}, Leave: time.Second}, []Kind{Send, Arrive, Gone, Lost, Apply}, 0},
+		{"left softly", Write{Plan: Plan{Hold: true, Skip: true}, Leave: time.Second, Softly: true}, []Kind{Send, Arrive, Gone, Lost}, 0},
+		{"cut, applied late", Write{Body: 1000, StallAfter: 10, Stall: -1, Leave: time.Second, Plan: Plan{Cut: settle / 4}}, []Kind{Send, Arrive, Gone, Lost, Apply}, 0},
+		{"cut, never applied", Write{Body: 1000, StallAfter: 10, Stall: -1, Leave: time.Second}, []Kind{Send, Arrive, Gone, Lost}, 0},
+		{"left while it is refused", Write{Leave: 600 * time.Millisecond, Plan: Plan{Status: 413, Refuse: true, Skip: true, Size: 10, Pieces: 4, Pause: 400 * time.Millisecond}}, []Kind{Send, Arrive, Answer, Lost}, 413},
+		{"hangs", Write{Plan: Plan{End: Hang, Skip: true}, Patience: time.Second}, []Kind{Send, Arrive, Gone, Lost}, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			h := NewHistory()
-			b, err := StartBackend(h, BackendOptions{Settle: settle, Patience: 400 * time.Millisecond})
+			b, err := StartBackend(h, BackendOptions{Settle: settle, Patience: patience})
 			if err != nil {
 				t.Fatal(err)
 			}
