@@ -57,7 +57,7 @@ func TestStoreGone(t *testing.T) {
 		for _, m := range f.members {
 			f.ready(m)
 		}
-		f.eventually(gone, "the service is resumed", func() bool {
+		f.eventually(gone+prompt, "the service is resumed", func() bool {
 			mu.Lock()
 			defer mu.Unlock()
 			n := 0
