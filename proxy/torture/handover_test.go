@@ -57,7 +57,8 @@ func TestOvertakenWhileWaiting(t *testing.T) {
 // A newer write waits no longer than drain_timeout. It was not sent, but its
 // token counts.
 func TestDrainTimeout(t *testing.T) {
-	s := newSite(t, Settings{Drain: 300 * time.Millisecond})
+	const limit = 2 * time.Second // for the disk, too: a raise takes its time where others write
+	s := newSite(t, Settings{Drain: limit})
 	w1, r1 := s.held("a", 1)
 	w2 := s.write("a", 2, Plan{})
 	begin := s.h.Now()
@@ -66,8 +67,8 @@ func TestDrainTimeout(t *testing.T) {
 	if r.Header.Get("Retry-After") == "" {
 		t.Error("a drain-timeout has no Retry-After")
 	}
-	if d := r.At - begin; d < 290*time.Millisecond || d > prompt {
-		t.Errorf("it came after %v, want 300ms", d)
+	if d := r.At - begin; d < limit-10*time.Millisecond || d > prompt {
+		t.Errorf("it came after %v, want %v", d, limit)
 	}
 	s.wants(s.do(s.write("a", 1, Plan{})), 409, staleToken, "no", "")
 	s.back.Release(w1.ID)

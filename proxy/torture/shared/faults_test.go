@@ -134,14 +134,7 @@ func (s *storm) restart(rng *rand.Rand, m *member) error {
 	s.countWaits(m)
 	m.Kill()
 	s.sleep(rng, 0, 500*time.Millisecond)
-	err := m.Start()
-	// A start over a store that is not there fails, and is tried again by who
-	// supervises it. A PostgreSQL that has crashed on a busy machine takes a while.
-	for end := time.Now().Add(30 * time.Second); err != nil && time.Now().Before(end); {
-		s.sleep(rng, 0, time.Second)
-		err = m.Start()
-	}
-	return err
+	return m.start()
 }
 
 func (s *storm) sleep(rng *rand.Rand, low, high time.Duration) {

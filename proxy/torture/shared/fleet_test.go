@@ -65,7 +65,7 @@ func newFleet(t testing.TB, start func() (engine, error), n int, s torture.Setti
 	}
 	t.Log(strings.TrimSpace(out))
 	for _, m := range f.members {
-		if err := m.Start(); err != nil {
+		if err := m.start(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -129,6 +129,18 @@ func (f *fleet) newMember(name string, s torture.Settings) *member {
 		}
 	})
 	return m
+}
+
+// start starts a proxy. Over a store that is not there, or takes its time as a
+// PostgreSQL does that has crashed on a busy machine, a start fails, and is tried
+// again by who supervises it; one that is refused (exit status 2) is not.
+func (m *member) start() error {
+	err := m.Start()
+	for end := time.Now().Add(30 * time.Second); err != nil && !strings.Contains(err.Error(), "exit status 2") && time.Now().Before(end); {
+		time.Sleep(500 * time.Millisecond)
+		err = m.Start()
+	}
+	return err
 }
 
 // relay is the network between a proxy and one of its neighbours.

@@ -147,7 +147,7 @@ func TestDifferentRulesAreRefused(t *testing.T) {
 		f.ok(f.members[0], "k", 1)
 		other := f.newMember("B", torture.Settings{Settle: settle, Key: "object:{id}",
 			Store: torture.Shared{TTL: ttl, Margin: margin, Linger: linger}})
-		err := other.Start()
+		err := other.start()
 		if err == nil || !strings.Contains(err.Error(), "exit status 2") || !strings.Contains(err.Error(), "things") {
 			t.Errorf("a start with another key gave %v, want exit status 2 and the rule's name", err)
 		}

@@ -86,7 +86,7 @@ func TestObserveBesideEnforce(t *testing.T) {
 		a := f.members[0]
 		b := f.newMember("B", torture.Settings{Settle: settle, Response: 20 * time.Second, Drain: 20 * time.Second,
 			Store: torture.Shared{TTL: ttl, Margin: margin, Linger: linger}})
-		if err := b.Start(); err != nil {
+		if err := b.start(); err != nil {
 			t.Fatal(err)
 		}
 		result := func(r torture.Reaction, want string) {
