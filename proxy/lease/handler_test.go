@@ -257,7 +257,7 @@ func TestClientsThatWaitAndLeave(t *testing.T) {
 		_ = json.NewDecoder(resp.Body).Decode(&l)
 		return resp.StatusCode, l
 	}
-	_, first := post(t.Context(), `{"holder": "A", "ttl": "1s"}`)
+	_, first := post(t.Context(), `{"holder": "A", "ttl": "1h"}`)
 	ctx, leave := context.WithCancel(t.Context())
 	waiting := func(n int) {
 		for end := time.Now().Add(10 * time.Second); r.issuer.Counts().Waiting != n; time.Sleep(time.Millisecond) {
@@ -273,6 +273,10 @@ func TestClientsThatWaitAndLeave(t *testing.T) {
 	waiting(2)
 	leave()
 	waiting(1)
+	time.Sleep(200 * time.Millisecond) // twice the body's
+	if err := r.issuer.Release(t.Context(), key, first.ID); err != nil {
+		t.Fatal(err)
+	}
 	if next := <-done; next.Holder != "C" || next.Token <= first.Token {
 		t.Errorf("%+v", next)
 	}

@@ -139,7 +139,7 @@ func newStandinStorm(t *testing.T, f fault, writes, ends int) *standinStorm {
 	}
 	s.run = Run{
 		Seed: 1, Clients: 32, Keys: 4, Writes: writes, Blows: ends, Addr: addr, H: h,
-		Draw: Draw{Patience: 400 * time.Millisecond, Late: testLimits.Settle / 6, Buffer: 8 << 10, Leavers: leavers, Silence: 3 * time.Second},
+		Draw: Draw{Patience: 400 * time.Millisecond, Late: testLimits.Settle / 6, Buffer: 8 << 10, Leavers: leavers, Silence: 8 * time.Second},
 		Strike: func(int) error {
 			h.Add(Event{Kind: Kill})
 			return start(s.proxy.crash())

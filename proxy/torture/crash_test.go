@@ -9,7 +9,7 @@ import (
 // sent before settle is over, be it new or a retry of what was on the disk
 // already. Keys with nothing to wait for go on at once.
 func TestKilledInFlight(t *testing.T) {
-	s := newSite(t, Settings{Settle: 3 * time.Second})
+	s := newSite(t, Settings{Settle: 6 * time.Second})
 	s.ok("quiet", 5)
 	s.ok("raised", 1)
 	s.ok("raised", 7)
@@ -35,11 +35,11 @@ func TestKilledInFlight(t *testing.T) {
 	s.raised("e", 2)
 	s.wants(s.do(e1), 409, staleToken, "no", "") // refused while the newer one waits
 	for i, w := range []Write{e2, q2, quiet6} {
-		at := s.arrives(w, 10*time.Second)
+		at := s.arrives(w, 2*prompt)
 		if at < start+s.lim.Settle-clockSlack {
 			t.Errorf("key %s: token %d arrived %v after the start, want settle (%v) at least", w.Key, w.Token, at-start, s.lim.Settle)
 		}
-		if at > start+s.lim.Settle+5*time.Second {
+		if at > start+s.lim.Settle+prompt {
 			t.Errorf("key %s: token %d arrived only %v after the start", w.Key, w.Token, at-start)
 		}
 		s.wants(s.get(reactions[i]), 200, "", "yes", "admitted")

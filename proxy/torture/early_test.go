@@ -1,9 +1,6 @@
 package torture
 
-import (
-	"testing"
-	"time"
-)
+import "testing"
 
 // A stale token is refused before its body is read: nothing is uploaded in
 // vain, and the answer leaves though the body never comes.
@@ -26,14 +23,14 @@ func TestStaleIsRefusedEarly(t *testing.T) {
 			s.T = t
 			w := s.write("a", 4, Plan{})
 			w.Body, w.Expect, w.StallAfter, w.Stall = c.body, c.expect, c.sent, -1
-			w.Patience = 5 * time.Second
+			w.Patience = 2 * prompt
 			begin := s.h.Now()
 			r := s.do(w)
 			s.wants(r, 409, staleToken, "no", "rejected;reason=stale-token")
 			if r.Continued {
 				t.Error("a 100 Continue came before the refusal")
 			}
-			if d := r.At - begin; d > 2*time.Second {
+			if d := r.At - begin; d > prompt {
 				t.Errorf("the refusal took %v", d)
 			}
 		})

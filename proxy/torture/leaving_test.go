@@ -10,9 +10,9 @@ import (
 func TestClientLeavesInFlight(t *testing.T) {
 	s := newSite(t, Settings{})
 	w1 := s.write("a", 1, Plan{Hold: true})
-	w1.Leave = 700 * time.Millisecond
+	w1.Leave = 2 * time.Second
 	r1 := s.goes(w1)
-	s.arrives(w1, 5*time.Second)
+	s.arrives(w1, prompt)
 	if r := s.get(r1); r.Status != 0 {
 		t.Fatalf("the client that was to leave has status %d", r.Status)
 	}
@@ -23,7 +23,7 @@ func TestClientLeavesInFlight(t *testing.T) {
 		t.Error("the proxy left the write that its client had left")
 	}
 	s.back.Release(w1.ID)
-	s.arrives(w2, 5*time.Second) // settle is 20 s
+	s.arrives(w2, prompt) // settle is 20 s
 	s.wants(s.get(r2), 200, "", "yes", "admitted")
 	if _, ok := s.h.Find(Apply, w1.ID); !ok {
 		t.Error("the write whose client left was not applied")
@@ -51,10 +51,11 @@ func TestClientLeavesWaiting(t *testing.T) {
 		{"large body, wholly sent, closed", 90_000, 0, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			s := newSite(t, Settings{BodyLimit: "64KiB"})
 			w1, r1 := s.held("a", 1)
 			w2 := s.write("a", 2, Plan{})
-			w2.Body, w2.StallAfter, w2.Stall, w2.Leave, w2.Softly = c.body, c.stall, -1, 600*time.Millisecond, c.softly
+			w2.Body, w2.StallAfter, w2.Stall, w2.Leave, w2.Softly = c.body, c.stall, -1, 2*time.Second, c.softly
 			r2 := s.goes(w2)
 			s.raised("a", 2)
 			if r := s.get(r2); r.Status != 0 {

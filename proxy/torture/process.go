@@ -48,7 +48,7 @@ func NewProxy(h *History, binary, dir string, s Settings) (*Proxy, error) {
 		Addr: addr, Admin: "http://" + admin, h: h, binary: binary,
 		config: filepath.Join(dir, "fenceproxy.yaml"), log: filepath.Join(dir, "fenceproxy.log"),
 		admin: admin, store: filepath.Join(dir, "store"),
-		web: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 2 * time.Second},
+		web: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: startPatience},
 	}
 	if err := p.Configure(s); err != nil {
 		return nil, err

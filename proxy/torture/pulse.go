@@ -12,6 +12,10 @@ const (
 	// after is how long after a standstill all that came meanwhile is taken in:
 	// so many beats in time say that nothing has to wait its turn for long.
 	after = 50 * time.Millisecond
+	// long is a standstill that leaves so much to take in that beats in time say
+	// nothing of it: afterLong is how long that takes on a busy machine.
+	long      = 500 * time.Millisecond
+	afterLong = time.Second
 )
 
 // pulse notices when the process of the test stands still, since the machine is
@@ -23,6 +27,8 @@ type pulse struct {
 	mu       sync.Mutex
 	last     time.Duration // beat
 	from, to time.Duration // of the last standstill
+	longFrom time.Duration // the same of the last long one
+	longTo   time.Duration
 	worst    time.Duration
 }
 
@@ -52,8 +58,17 @@ func (p *pulse) since(now time.Duration) time.Duration {
 		}
 		p.to = now
 		p.worst = max(p.worst, now-p.last)
+		if now-p.last > long {
+			if p.longTo == 0 || p.last > p.longTo+afterLong {
+				p.longFrom = p.from
+			}
+			p.longTo = now
+		}
 	}
 	p.last = max(p.last, now)
+	if p.longTo > 0 && now < p.longTo+afterLong {
+		return p.longFrom
+	}
 	if p.to > 0 && now < p.to+after {
 		return p.from
 	}

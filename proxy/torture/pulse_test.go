@@ -34,4 +34,13 @@ func TestPulse(t *testing.T) {
 	if got := p.longest(); got != 290*ms {
 		t.Errorf("the longest standstill was %v", got)
 	}
+	// A long one leaves much to take in.
+	for now := 1400 * ms; now < 2400*ms; now += 5 * ms {
+		if got := p.since(now); got != 571*ms {
+			t.Fatalf("at %v: since %v, want %v", now, got, 571*ms)
+		}
+	}
+	if got := p.since(2400 * ms); got != 2400*ms {
+		t.Errorf("at %v: since %v", 2400*ms, got)
+	}
 }

@@ -1,7 +1,9 @@
 package torture
 
 import (
+	"encoding/json"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -24,6 +26,10 @@ type site struct {
 	ids      atomic.Uint32
 	kept     bool // the history is saved
 }
+
+// prompt is how long what has nothing to wait for may take on a machine that is
+// busy. It is below the times that newSite sets.
+const prompt = 15 * time.Second
 
 // newSite starts both; what Settings leave out is short where a test would
 // wait for it, and long where it must not happen: a test that asks for one of
@@ -108,7 +114,7 @@ func (s *site) held(key string, token uint64) (Write, <-chan Reaction) {
 	s.Helper()
 	w := s.write(key, token, Plan{Hold: true})
 	ch := s.goes(w)
-	s.arrives(w, 5*time.Second)
+	s.arrives(w, prompt)
 	return w, ch
 }
 
@@ -140,7 +146,7 @@ func (s *site) staysAway(w Write, d time.Duration) {
 func (s *site) raised(key string, token uint64) {
 	s.Helper()
 	want := strconv.FormatUint(token, 10)
-	for end := time.Now().Add(5 * time.Second); ; {
+	for end := time.Now().Add(prompt); ; {
 		r := s.do(s.write(key, 0, Plan{}))
 		if r.Problem.Highest == want {
 			return
@@ -161,13 +167,30 @@ func (s *site) waits(w Write) <-chan Reaction {
 	return ch
 }
 
+// quarantined reports whether a key with a record is held back since the start.
+func (s *site) quarantined(key string) bool {
+	s.Helper()
+	resp, err := s.proxy.web.Get(s.proxy.Admin + "/v1/keys/thing:" + key)
+	if err != nil {
+		s.Fatal(err)
+	}
+	defer resp.Body.Close()
+	var k struct {
+		Until string `json:"quarantined_until"`
+	}
+	if err := json.NewDecoder(resp.Body).Decode(&k); err != nil || resp.StatusCode != http.StatusOK {
+		s.Fatalf("key %s: %s, %v", key, resp.Status, err)
+	}
+	return k.Until != ""
+}
+
 // get waits for a reaction.
 func (s *site) get(ch <-chan Reaction) Reaction {
 	s.Helper()
 	select {
 	case r := <-ch:
 		return r
-	case <-time.After(20 * time.Second):
+	case <-time.After(40 * time.Second):
 		s.Fatal("no reaction")
 		return Reaction{}
 	}

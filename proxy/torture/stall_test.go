@@ -12,7 +12,7 @@ func TestStalledUploadIsCut(t *testing.T) {
 	w1 := s.write("a", 1, Plan{})
 	w1.Body, w1.StallAfter, w1.Stall = 1<<20, 200<<10, -1
 	r1 := s.goes(w1)
-	s.arrives(w1, 5*time.Second)
+	s.arrives(w1, prompt)
 	cut := s.h.Now()
 	w2 := s.write("a", 2, Plan{})
 	r2 := s.goes(w2)
@@ -21,7 +21,7 @@ func TestStalledUploadIsCut(t *testing.T) {
 	if r.Problem.Highest != "2" {
 		t.Errorf("the cut upload was told the highest %q, want 2", r.Problem.Highest)
 	}
-	at := s.arrives(w2, 5*time.Second)
+	at := s.arrives(w2, prompt)
 	if at < cut+s.lim.Settle-clockSlack {
 		t.Errorf("the newer write arrived %v after the cut, want settle (%v)", at-cut, s.lim.Settle)
 	}
@@ -35,7 +35,7 @@ func TestStalledSmallUploadHoldsNothing(t *testing.T) {
 	s := newSite(t, Settings{BodyLimit: "64KiB"})
 	s.ok("a", 1)
 	w := s.write("a", 2, Plan{})
-	w.Body, w.StallAfter, w.Stall = 10_000, 10, 600*time.Millisecond
+	w.Body, w.StallAfter, w.Stall = 10_000, 10, 3*time.Second
 	r := s.goes(w)
 	s.staysAway(w, 100*time.Millisecond)
 	s.ok("a", 3)
@@ -49,16 +49,16 @@ func TestStalledSmallUploadHoldsNothing(t *testing.T) {
 func TestSlowReaderIsDetached(t *testing.T) {
 	s := newSite(t, Settings{})
 	w1 := s.write("a", 1, Plan{Size: 32 << 20})
-	w1.ReadStall = 3 * time.Second
+	w1.ReadStall = 5 * time.Second
 	r1 := s.goes(w1)
-	s.arrives(w1, 5*time.Second)
+	s.arrives(w1, prompt)
 	time.Sleep(300 * time.Millisecond)
 	if _, over := s.h.Find(Respond, w1.ID); over {
 		t.Fatal("the answer is over although nobody reads it: the test shows nothing")
 	}
 	w2 := s.write("a", 2, Plan{})
 	r2 := s.goes(w2)
-	s.arrives(w2, 5*time.Second) // settle is 20 s: it is not waited for
+	s.arrives(w2, prompt) // settle is 20 s: it is not waited for
 	s.wants(s.get(r2), 200, "", "yes", "admitted")
 	if r := s.get(r1); r.Whole || r.Status != 200 {
 		t.Errorf("the slow reader was given status %d and %d bytes, whole %v: want 200 and a broken answer", r.Status, r.Body, r.Whole)

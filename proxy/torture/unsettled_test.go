@@ -8,7 +8,7 @@ import (
 // D: what is lost sight of may still be applied: the newer write waits for
 // settle, counted from there, and no longer. What is answered in full is over.
 func TestUnsettled(t *testing.T) {
-	const response, settle = 500 * time.Millisecond, 1500 * time.Millisecond
+	const response, settle = 2 * time.Second, 3 * time.Second
 	late := 400 * time.Millisecond
 	for _, c := range []struct {
 		name   string
@@ -30,6 +30,7 @@ func TestUnsettled(t *testing.T) {
 		{"500", Plan{Status: 500}, 500, "", Respond, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			s := newSite(t, Settings{Response: response, Settle: settle})
 			w1 := s.write("a", 1, c.plan)
 			r := s.do(w1)
@@ -46,7 +47,7 @@ func TestUnsettled(t *testing.T) {
 			w2 := s.write("a", 2, Plan{})
 			sent := s.h.Now()
 			r2 := s.goes(w2)
-			at := s.arrives(w2, 10*time.Second)
+			at := s.arrives(w2, prompt)
 			end, ok := s.h.Find(c.from, w1.ID)
 			if !ok {
 				t.Fatalf("the backend has no %v", c.from)
@@ -58,9 +59,9 @@ func TestUnsettled(t *testing.T) {
 			switch wait := at - end.At; {
 			case c.waits && wait < least:
 				t.Errorf("the newer write came %v after the %v, want settle (%v)", wait, c.from, settle)
-			case c.waits && wait > settle+time.Second:
+			case c.waits && wait > settle+3*time.Second: // on a busy machine
 				t.Errorf("the newer write came only %v after the %v", wait, c.from)
-			case !c.waits && at-sent > settle/2:
+			case !c.waits && at-sent > settle-clockSlack:
 				t.Errorf("the newer write took %v, though nothing is unsettled", at-sent)
 			}
 			s.wants(s.get(r2), 200, "", "yes", "admitted")

@@ -30,10 +30,10 @@ const (
 // settle, and no step of it that is due takes longer than patience (P in R9).
 const (
 	settle   = 500 * time.Millisecond
-	patience = 1500 * time.Millisecond
+	patience = 2 * time.Second
 )
 
-var childSession = session.Options{TTL: 4 * time.Second, Margin: 2 * time.Second, Linger: settle + 2*patience - 2*time.Second, OpTimeout: time.Second, SweepEvery: 200 * time.Millisecond}
+var childSession = session.Options{TTL: 4 * time.Second, Margin: 2 * time.Second, Linger: settle + 2*patience - 2*time.Second, OpTimeout: 5 * time.Second, SweepEvery: 200 * time.Millisecond}
 
 // worker is the child: writes with tokens that grow with the time of day.
 type worker struct {

@@ -55,10 +55,10 @@ func TestLeaderPaused(t *testing.T) {
 	if err := etcd.Init(soon(t), o); err != nil {
 		t.Fatal(err)
 	}
-	life := session.Options{TTL: 8 * time.Second, Margin: 2 * time.Second, Linger: time.Second, OpTimeout: time.Second, SweepEvery: 200 * time.Millisecond}
+	life := session.Options{TTL: 8 * time.Second, Margin: 2 * time.Second, Linger: time.Second, OpTimeout: 2 * time.Second, SweepEvery: 200 * time.Millisecond}
 	ra, rb := openStore(t, open(t, o), life), openStore(t, open(t, o), life)
-	g := mustAdmit(t, ra, mark("k", 5))
-	held := mustAdmit(t, ra, mark("mine", 1))
+	g := back(t, ra, mark("k", 5)) // a busy machine has its members elect another leader at any time
+	held := back(t, ra, mark("mine", 1))
 	first, _ := leader(t, members)
 	first.Pause()
 	paused := time.Now()
@@ -78,5 +78,5 @@ func TestLeaderPaused(t *testing.T) {
 	}
 	held.Release()
 	back(t, rb, mark("k", 9)).Release()
-	mustAdmit(t, ra, mark("l", 9)).Release()
+	back(t, ra, mark("l", 9)).Release()
 }

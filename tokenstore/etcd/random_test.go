@@ -56,6 +56,13 @@ func (u *upstream) serve(proxy int) {
 	}
 }
 
+// both reports whether each proxy has come to write.
+func (u *upstream) both() bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.applied[0] > 0 && u.applied[1] > 0
+}
+
 func (u *upstream) apply(proxy int, key string, token uint64) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -125,6 +132,11 @@ func TestRandom(t *testing.T) {
 			proxies[0].signal(syscall.SIGCONT)
 		}
 	})
+	for end := time.Now().Add(20 * time.Second); !u.both(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("a proxy does not write")
+		}
+	}
 	time.Sleep(time.Second)
 	r.Hold(true, true)
 	time.Sleep(3500 * time.Millisecond)

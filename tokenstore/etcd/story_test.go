@@ -16,7 +16,7 @@ import (
 )
 
 // quick is a session that runs out soon.
-var quick = session.Options{TTL: 3 * time.Second, Margin: time.Second, Linger: 500 * time.Millisecond, OpTimeout: time.Second, SweepEvery: 200 * time.Millisecond}
+var quick = session.Options{TTL: 6 * time.Second, Margin: time.Second, Linger: 500 * time.Millisecond, OpTimeout: 5 * time.Second, SweepEvery: 200 * time.Millisecond}
 
 // admit takes a write up to where it may be sent.
 func admit(t testing.TB, s *session.Store, marks ...tokenstore.Mark) (tokenstore.Grant, error) {
@@ -57,7 +57,7 @@ func relayed(t testing.TB, s *etcdtest.Server, o etcd.Options) (*sessiontest.Rel
 // back waits until a proxy admits writes again.
 func back(t *testing.T, s *session.Store, m tokenstore.Mark) tokenstore.Grant {
 	t.Helper()
-	for end := time.Now().Add(15 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
 		g, err := admit(t, s, m)
 		if err == nil {
 			return g
@@ -93,7 +93,9 @@ func TestLostAnswer(t *testing.T) {
 	s := server(t)
 	o := place(t, s)
 	r, far := relayed(t, s, o)
-	long := session.Options{TTL: time.Minute, Margin: 2 * time.Second, Linger: time.Minute, OpTimeout: 500 * time.Millisecond}
+	// OpTimeout is for how long RA waits for an answer that does not come: long
+	// enough for a busy machine to bring the acquire to etcd.
+	long := session.Options{TTL: time.Minute, Margin: 2 * time.Second, Linger: time.Minute, OpTimeout: 3 * time.Second}
 	behind := open(t, o)
 	defer behind.Close()
 	ra, rb := openStore(t, open(t, far), long), openStore(t, open(t, o), long)
@@ -120,7 +122,7 @@ func TestRestart(t *testing.T) {
 	s := ownServer(t)
 	o := place(t, s)
 	long := quick
-	long.TTL, long.Margin = 12*time.Second, 2*time.Second
+	long.TTL, long.OpTimeout = time.Minute, 5*time.Second // RA's session outlives a start on a busy machine
 	ra, rb := openStore(t, open(t, o), long), openStore(t, open(t, o), long)
 	g := mustAdmit(t, ra, mark("k", 5))
 	s.Kill()
@@ -159,7 +161,7 @@ func TestPausedServer(t *testing.T) {
 	s := ownServer(t)
 	o := place(t, s)
 	ra, rb := openStore(t, open(t, o), quick), openStore(t, open(t, o), quick)
-	g := mustAdmit(t, ra, mark("k", 1))
+	g := back(t, ra, mark("k", 1)) // on a busy machine its session is soon over, and the next one begins
 	s.Pause()
 	if _, err := admit(t, rb, mark("k", 2)); !errors.Is(err, tokenstore.ErrUnavailable) {
 		t.Errorf("a raise without the store: %v, want unavailable", err)

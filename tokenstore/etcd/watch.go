@@ -93,12 +93,12 @@ func (b *Backend) listen(ctx context.Context, sink session.Sink) error {
 	for {
 		select {
 		case resp, ok := <-raised:
-			if err := watchError(&resp, ok); err != nil {
+			if err := watchError(ctx, &resp, ok); err != nil {
 				return err
 			}
 			b.tellRaised(resp.Events, sink)
 		case resp, ok := <-gone:
-			if err := watchError(&resp, ok); err != nil {
+			if err := watchError(ctx, &resp, ok); err != nil {
 				return err
 			}
 			for _, ev := range resp.Events {
@@ -114,7 +114,12 @@ func (b *Backend) listen(ctx context.Context, sink session.Sink) error {
 	}
 }
 
-func watchError(resp *clientv3.WatchResponse, ok bool) error {
+// watchError is why a watch ends. With its context it ends too, and which of
+// both is seen first is chance.
+func watchError(ctx context.Context, resp *clientv3.WatchResponse, ok bool) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
 	if !ok {
 		return errWatchEnd
 	}

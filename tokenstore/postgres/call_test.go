@@ -21,22 +21,23 @@ func TestGoneWaits(t *testing.T) {
 	a, b := open(t, o), open(t, o)
 	defer func() { _, _ = a.Close(), b.Close() }()
 	me, other := session.ID{1}, session.ID{2}
-	for id, ttl := range map[session.ID]time.Duration{me: 2 * time.Second, other: time.Minute} {
-		if err := a.Begin(t.Context(), id, ttl); err != nil {
-			t.Fatal(err)
-		}
+	if err := a.Begin(t.Context(), other, time.Minute); err != nil {
+		t.Fatal(err)
 	}
 	if _, err := a.Acquire(t.Context(), other, []session.Want{{Mark: mark("k", 1), Nonce: 1}}); err != nil {
 		t.Fatal(err)
 	}
 	lock := connect(t, s, "BEGIN", "SELECT FROM "+o.TablePrefix+"keys FOR UPDATE")
+	if err := a.Begin(t.Context(), me, 3*time.Second); err != nil {
+		t.Fatal(err)
+	}
 	acquired := make(chan error, 1)
 	go func() {
 		_, err := a.Acquire(t.Context(), me, []session.Want{{Mark: mark("k", 2), Nonce: 1}})
 		acquired <- err
 	}()
 	began := time.Now()
-	for time.Since(began) < 4*time.Second {
+	for time.Since(began) < 5*time.Second {
 		if alive, err := b.Sessions(t.Context()); err != nil || !alive[me] {
 			t.Fatalf("Sessions = %v, %v, while an acquire of it may commit", alive, err)
 		}
@@ -205,9 +206,7 @@ func TestDropped(t *testing.T) {
 	o := place(t, s)
 	b := open(t, o.through(r.address()))
 	defer func() { _ = b.Close() }()
-	load := func(within time.Duration, of int) (failed int) {
-		ctx, cancel := context.WithTimeout(t.Context(), within)
-		defer cancel()
+	load := func(ctx context.Context, of int) (failed int) {
 		answers := make(chan error, of)
 		for range of {
 			go func() { _, _, err := b.Load(ctx, "k"); answers <- err }()
@@ -223,20 +222,25 @@ func TestDropped(t *testing.T) {
 	// All of the pool's connections are in use, and so open, when they are dropped.
 	lock := connect(t, s, "BEGIN", "LOCK "+o.TablePrefix+"keys")
 	done := make(chan int, 1)
-	go func() { done <- load(4*time.Second, workConns) }()
-	eventually(t, 10*time.Second, "all wait for the lock", func() bool {
+	ctx, leave := context.WithCancel(t.Context())
+	defer leave()
+	go func() { done <- load(ctx, workConns) }()
+	eventually(t, 20*time.Second, "all wait for the lock", func() bool {
 		var n int
 		err := admin.QueryRow(t.Context(), "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = $1::regclass", o.TablePrefix+"keys").Scan(&n)
 		return err == nil && n == workConns
 	})
 	r.drop()
+	leave()
 	if n := <-done; n != workConns {
 		t.Fatalf("%d of %d calls failed over connections that pass nothing", n, workConns)
 	}
 	if _, err := lock.Exec(t.Context(), "COMMIT"); err != nil {
 		t.Fatal(err)
 	}
-	if n := load(5*time.Second, 2); n > 0 {
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second) // pgx itself would keep the places for 15s
+	defer cancel()
+	if n := load(ctx, 2); n > 0 {
 		t.Errorf("%d calls failed after that", n)
 	}
 }
@@ -308,7 +312,7 @@ func TestOrder(t *testing.T) {
 		done := make(chan error, 1)
 		go func() { done <- step.do() }()
 		admin := connect(t, s)
-		eventually(t, 5*time.Second, "it has locked a of "+table+" and waits for b", func() bool {
+		eventually(t, 20*time.Second, "it has locked a of "+table+" and waits for b", func() bool {
 			var free int
 			err := admin.QueryRow(t.Context(), "SELECT count(*) FROM (SELECT FROM "+o.TablePrefix+table+" WHERE key = 'a' FOR UPDATE SKIP LOCKED) x").Scan(&free)
 			return err == nil && free == 0

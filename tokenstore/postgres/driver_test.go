@@ -20,13 +20,13 @@ import (
 // What the random test's proxies and their upstream do.
 const (
 	rSettle = 1500 * time.Millisecond
-	rPause  = 400 * time.Millisecond // (linger + margin − settle) / 2 is 1s: the rest is for a busy machine
+	rPause  = 400 * time.Millisecond // (linger + margin − settle) / 2 is 1.5s: the rest is for a busy machine
 	rKeys   = 3
 	slowKey = "slow" // a write on it is not over before sight of it is lost
 )
 
 func randomOptions(waited *atomic.Int64) session.Options {
-	return session.Options{TTL: 5 * time.Second, Margin: 2 * time.Second, Linger: rSettle, OpTimeout: 1500 * time.Millisecond,
+	return session.Options{TTL: 6 * time.Second, Margin: 3 * time.Second, Linger: rSettle, OpTimeout: 5 * time.Second,
 		SweepEvery: 200 * time.Millisecond, ReconcileEvery: time.Second,
 		Observe: session.Observer{RemoteWait: func(time.Duration) {
 			if waited != nil {
@@ -135,6 +135,8 @@ type upstream struct {
 	t        testing.TB
 	listener net.Listener
 	wg       sync.WaitGroup
+	slow     chan struct{} // closed when a write on slowKey is there
+	sawSlow  sync.Once
 
 	mu      sync.Mutex // guards what follows
 	last    map[string]uint64
@@ -147,7 +149,7 @@ func newUpstream(t testing.TB) *upstream {
 	if err != nil {
 		t.Fatal(err)
 	}
-	u := &upstream{t: t, listener: l, last: map[string]uint64{}}
+	u := &upstream{t: t, listener: l, slow: make(chan struct{}), last: map[string]uint64{}}
 	u.wg.Go(func() {
 		for {
 			conn, err := l.Accept()
@@ -178,6 +180,7 @@ func (u *upstream) serve(conn net.Conn) {
 	}
 	if strings.HasPrefix(line, slowKey) {
 		takes = time.Hour
+		u.sawSlow.Do(func() { close(u.slow) })
 	}
 	gone := make(chan struct{})
 	go func() { _, _ = r.ReadByte(); close(gone) }()
@@ -187,7 +190,7 @@ func (u *upstream) serve(conn net.Conn) {
 		if rand.IntN(3) == 0 {
 			return
 		}
-		time.Sleep(rSettle/2 + upTo(rSettle/4)) // the rest is for a busy machine
+		time.Sleep(rSettle/4 + upTo(rSettle/4)) // the rest is for a busy machine
 	}
 	u.apply(line)
 	_, _ = fmt.Fprintln(conn, "done")

@@ -24,7 +24,7 @@ func TestRandom(t *testing.T) {
 	o := place(t, s)
 	r := newRelay(t, s)
 	up := newUpstream(t)
-	ctx, stop := context.WithTimeout(t.Context(), 12*time.Second)
+	ctx, stop := context.WithTimeout(t.Context(), 14*time.Second)
 	defer stop()
 
 	var waited atomic.Int64
@@ -41,8 +41,16 @@ func TestRandom(t *testing.T) {
 		wg.Go(func() { d.drive(ctx) })
 	}
 	paused, printed := startPaused(t, ctx, &wg, o, up)
-	wg.Go(func() { drivers[1].writeOn(mark(slowKey, 1)) })
+	wg.Go(func() {
+		for !isClosed(up.slow) && ctx.Err() == nil { // it may not be let in at once
+			drivers[1].writeOn(mark(slowKey, 1))
+		}
+	})
 	wg.Go(func() { // cut off for longer than a session lives, and then for less
+		select {
+		case <-up.slow:
+		case <-ctx.Done():
+		}
 		sleep(ctx, 2*time.Second)
 		r.setCut(true)
 		sleep(ctx, 4*time.Second)
@@ -52,7 +60,7 @@ func TestRandom(t *testing.T) {
 		sleep(ctx, time.Second)
 		r.setCut(false)
 	})
-	sleep(ctx, 8*time.Second)
+	sleep(ctx, 10*time.Second)
 	s.Kill()
 	if err := s.Start(); err != nil {
 		t.Fatal(err)
@@ -63,7 +71,7 @@ func TestRandom(t *testing.T) {
 	// Nothing is left for which a new holder would wait for long.
 	last := proxy(t, open(t, o), randomOptions(nil))
 	for _, key := range []tokenstore.Key{"k0", "k1", "k2", slowKey} {
-		admit(t, last, 15*time.Second, mark(key, 1<<50)).Release()
+		admit(t, last, 30*time.Second, mark(key, 1<<50)).Release()
 	}
 	up.close()
 	for _, bad := range up.bad {
@@ -110,6 +118,15 @@ func startPaused(t *testing.T, ctx context.Context, wg *sync.WaitGroup, o Option
 		}
 	})
 	return paused, printed
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
 }
 
 func sleep(ctx context.Context, d time.Duration) bool {

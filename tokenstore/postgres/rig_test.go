@@ -21,7 +21,7 @@ func mark(key tokenstore.Key, n uint64) tokenstore.Mark {
 
 // quick are times that a test can wait for, and that a busy machine keeps.
 func quick() session.Options {
-	return session.Options{TTL: 4 * time.Second, Margin: time.Second, Linger: time.Second, OpTimeout: 1500 * time.Millisecond,
+	return session.Options{TTL: 9 * time.Second, Margin: 3 * time.Second, Linger: time.Second, OpTimeout: 5 * time.Second,
 		SweepEvery: 200 * time.Millisecond, ReconcileEvery: time.Second}
 }
 

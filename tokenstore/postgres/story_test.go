@@ -19,8 +19,9 @@ func TestRestart(t *testing.T) {
 	s := ownServer(t)
 	o := place(t, s)
 	b := open(t, o)
-	a, c := proxy(t, b, session.Options{Linger: time.Second}), proxy(t, open(t, o), session.Options{Linger: time.Second})
-	g := admit(t, a, 5*time.Second, mark("k", 5), mark("l", 7))
+	long := session.Options{TTL: 30 * time.Second, Linger: time.Second} // it outlives a start on a busy machine
+	a, c := proxy(t, b, long), proxy(t, open(t, o), long)
+	g := admit(t, a, 20*time.Second, mark("k", 5), mark("l", 7))
 	s.Kill()
 	if _, err := try(c, time.Second, mark("k", 6)); !errors.Is(err, tokenstore.ErrUnavailable) {
 		t.Errorf("a raise while PostgreSQL is down: %v", err)
@@ -35,14 +36,14 @@ func TestRestart(t *testing.T) {
 		t.Errorf("Load, the first call after the restart: %+v, %v, %v", rec, ok, err)
 	}
 	var stale *tokenstore.StaleError
-	if _, err := try(c, 5*time.Second, mark("l", 6)); !errors.As(err, &stale) {
+	if _, err := try(c, 20*time.Second, mark("l", 6)); !errors.As(err, &stale) {
 		t.Errorf("a lower token after the restart: %v", err)
 	}
 	if _, err := try(c, time.Second, mark("l", 8)); !errors.Is(err, tokenstore.ErrUnavailable) {
 		t.Errorf("the entry from before the restart holds nothing back: %v", err)
 	}
 	g.Release()
-	admit(t, c, 10*time.Second, mark("l", 8)).Release()
+	admit(t, c, 20*time.Second, mark("l", 8)).Release()
 	if a.Remaining() == 0 || c.Remaining() == 0 {
 		t.Error("a session was lost")
 	}
@@ -54,12 +55,12 @@ func TestHandover(t *testing.T) {
 	o := place(t, sharedServer(t))
 	slow := session.Options{TTL: 5 * time.Minute, Linger: time.Second, PollEvery: time.Minute}
 	a, b := proxy(t, open(t, o), slow), proxy(t, open(t, o), slow)
-	admit(t, a, 5*time.Second, mark("warm", 1)).Release()
+	admit(t, a, 20*time.Second, mark("warm", 1)).Release()
 	admit(t, b, 20*time.Second, mark("warm", 2)).Release() // now both listen
 	for n := range uint64(5) {
-		admit(t, a, 10*time.Second, mark("k", 2*n+1)).Release()
+		admit(t, a, 20*time.Second, mark("k", 2*n+1)).Release()
 		began := time.Now()
-		admit(t, b, 10*time.Second, mark("k", 2*n+2)).Release()
+		admit(t, b, 20*time.Second, mark("k", 2*n+2)).Release()
 		t.Logf("handed over in %v", time.Since(began))
 	}
 }
@@ -73,8 +74,8 @@ func TestDeafWatch(t *testing.T) {
 	r := newRelay(t, s)
 	r.set(func() { r.mute = []byte("LISTEN ") })
 	a, b := proxy(t, open(t, o.through(r.address())), quick()), proxy(t, open(t, o), quick())
-	admit(t, a, 5*time.Second, mark("k", 1)).Release()
-	admit(t, b, 5*time.Second, mark("k", 2)).Release()
+	admit(t, a, 20*time.Second, mark("k", 1)).Release()
+	admit(t, b, 20*time.Second, mark("k", 2)).Release()
 	if a.Remaining() == 0 {
 		t.Error("it lost its session instead")
 	}
@@ -137,7 +138,7 @@ func TestWatchEnds(t *testing.T) {
 		}
 	}
 	listens, admin := watch(), connect(t, s)
-	eventually(t, 10*time.Second, "it listens", func() bool {
+	eventually(t, 20*time.Second, "it listens", func() bool {
 		var n int
 		err := admin.QueryRow(t.Context(), "SELECT count(*) FROM pg_stat_activity WHERE state = 'idle' AND query = $1", "LISTEN "+b.channel).Scan(&n)
 		return err == nil && n == 1
@@ -171,13 +172,13 @@ func TestLateAcquire(t *testing.T) {
 	long := quick()
 	long.TTL = 30 * time.Second // its session does not end: nobody else may remove the entry
 	a, b := proxy(t, open(t, o.through(r.address())), long), proxy(t, open(t, o), quick())
-	admit(t, b, 5*time.Second, mark("k", 1)).Release()
+	admit(t, b, 20*time.Second, mark("k", 1)).Release()
 
 	lock := connect(t, s, "BEGIN", "SELECT FROM "+o.TablePrefix+"keys FOR UPDATE")
 	failed := make(chan error, 1)
 	go func() { _, err := try(a, 10*time.Second, mark("k", 2)); failed <- err }()
 	waits := connect(t, s)
-	eventually(t, 5*time.Second, "the acquire waits for the key", func() bool {
+	eventually(t, 20*time.Second, "the acquire waits for the key", func() bool {
 		var n int
 		err := waits.QueryRow(t.Context(), "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%"+o.TablePrefix+"acquire%'").Scan(&n)
 		return err == nil && n > 0
@@ -191,7 +192,7 @@ func TestLateAcquire(t *testing.T) {
 	}
 	look := open(t, o)
 	defer func() { _ = look.Close() }()
-	eventually(t, 5*time.Second, "it commits", func() bool {
+	eventually(t, 20*time.Second, "it commits", func() bool {
 		states, err := look.Look(t.Context(), []tokenstore.Key{"k"})
 		return err == nil && states[0].Record.Highest == tok(2)
 	})

@@ -15,7 +15,7 @@ func BenchmarkRaise(b *testing.B) {
 	for _, fsync := range []string{"always", "everysec"} {
 		for _, callers := range []int{1, 16} {
 			b.Run(fmt.Sprintf("%s/%d", fsync, callers), func(b *testing.B) {
-				s := openStore(b, startServer(b, "--appendfsync", fsync).store(), slow)
+				s := openStore(b, startServer(b, "--appendfsync", fsync).store())
 				var n atomic.Uint64
 				b.SetParallelism((callers + 1) / 2) // times GOMAXPROCS, which the figures name
 				if callers == 1 {
@@ -49,7 +49,7 @@ func raise(b *testing.B, s *session.Store, n uint64) {
 
 // BenchmarkEqual is a write with the token that this proxy has already.
 func BenchmarkEqual(b *testing.B) {
-	s := openStore(b, startServer(b).store(), slow)
+	s := openStore(b, startServer(b).store())
 	mustAdmit(b, s, mark("k", 1)).Release()
 	ctx, marks := b.Context(), []tokenstore.Mark{mark("k", 1)}
 	for b.Loop() {

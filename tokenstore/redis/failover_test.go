@@ -53,8 +53,7 @@ func TestStoryX11(t *testing.T) {
 	t.Parallel()
 	p := startPair(t)
 	o := p.primary.store()
-	often := func(o *session.Options) { o.Margin = 18 * time.Second } // a keepalive each 0.7s
-	a, b := openStore(t, through(p.vip, o), slow, often), openStore(t, through(p.vip, o), slow, often)
+	a, b := openStore(t, through(p.vip, o), often), openStore(t, through(p.vip, o), often)
 	mustAdmit(t, a, mark("k", 1)).Release()
 	p.inStep(t)
 
@@ -95,10 +94,12 @@ func TestStoryX11(t *testing.T) {
 // Until min-replicas-max-lag is over it takes them: rarer is not never.
 func TestMinReplicas(t *testing.T) {
 	t.Parallel()
-	p := startPair(t, "--min-replicas-to-write", "1", "--min-replicas-max-lag", "1")
-	s := openStore(t, through(p.vip, p.primary.store()), slow)
+	// A replica tells each second how far it is, later on a busy machine.
+	p := startPair(t, "--min-replicas-to-write", "1", "--min-replicas-max-lag", "30")
+	s := openStore(t, through(p.vip, p.primary.store()))
 	mustAdmit(t, s, mark("k", 1)).Release()
 	p.link.stall()
+	p.primary.do("CONFIG", "SET", "min-replicas-max-lag", "1")
 	n := uint64(1)
 	eventually(t, "a raise is refused", func() bool {
 		n++

@@ -127,7 +127,7 @@ func TestOutOfMemory(t *testing.T) {
 	t.Parallel()
 	server := startServer(t)
 	o := server.store()
-	s := openStore(t, o)
+	s := openStore(t, o, often)
 	g := mustAdmit(t, s, mark("k", 1))
 	server.do("CONFIG", "SET", "maxmemory", "1")
 	if _, err := s.Acquire(t.Context(), []tokenstore.Mark{mark("k", 2), mark("l", 2)}); !errors.Is(err, tokenstore.ErrUnavailable) || !strings.Contains(err.Error(), "OOM") {

@@ -20,10 +20,11 @@ import (
 // Whatever happens, the tokens that it applies per key never decrease.
 
 const (
-	rTTL    = 2 * time.Second
-	rLinger = settle + margin
-	rPause  = margin / 2 // (linger + margin − settle) / 2 is twice that: the machine is slow at times
-	rFor    = 8 * time.Second
+	rTTL    = 4 * time.Second
+	rMargin = 2 * time.Second
+	rLinger = settle + rMargin
+	rPause  = 500 * time.Millisecond // (linger + margin − settle) / 2 is four times that: the machine is slow at times
+	rFor    = 10 * time.Second
 	rKeys   = 6
 )
 
@@ -142,7 +143,7 @@ func TestRandom(t *testing.T) {
 	for i := range 2 {
 		p := &process{u: u, relay: startRelay(t, server.addr)}
 		p.store = openStore(t, through(p.relay, o), func(o *session.Options) {
-			o.TTL, o.Linger, o.Clock = rTTL, rLinger, p.clock
+			o.TTL, o.Margin, o.Linger, o.Clock = rTTL, rMargin, rLinger, p.clock
 			o.Observe.RemoteWait = func(time.Duration) { waited.Add(1) }
 		})
 		for range 8 {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -52,12 +53,8 @@ func startServer(t testing.TB, args ...string) *server {
 		}
 	})
 	for range 5 { // a port that was free a moment ago may be taken
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		s.addr = l.Addr().String()
-		_ = l.Close()
+		// Below those that outgoing connections get: it is started there again.
+		s.addr = fmt.Sprintf("127.0.0.1:%d", 12_000+rand.IntN(18_000))
 		if s.run() {
 			return s
 		}
@@ -150,16 +147,14 @@ func openBackend(t testing.TB, o redis.Options) *redis.Backend {
 	return b
 }
 
-const (
-	ttl    = 3 * time.Second
-	margin = time.Second
-	settle = 500 * time.Millisecond
-)
+const settle = 500 * time.Millisecond
 
-// openStore opens a proxy's store, which is closed when the test ends.
+// openStore opens a proxy's store, which is closed when the test ends. Its
+// session outlives what a busy machine does, where change does not say
+// otherwise.
 func openStore(t testing.TB, o redis.Options, change ...func(*session.Options)) *session.Store {
 	t.Helper()
-	so := session.Options{TTL: ttl, Margin: margin, Linger: settle, SweepEvery: 100 * time.Millisecond}
+	so := session.Options{TTL: 20 * time.Second, Margin: 5 * time.Second, Linger: settle, SweepEvery: 100 * time.Millisecond}
 	for _, f := range change {
 		f(&so)
 	}

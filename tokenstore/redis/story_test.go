@@ -35,7 +35,8 @@ func through(r *relay, o redis.Options) redis.Options {
 	return o
 }
 
-func slow(o *session.Options) { o.TTL, o.Margin = 20*time.Second, 5*time.Second }
+// often sends a keepalive each 0.7s.
+func often(o *session.Options) { o.Margin = 18 * time.Second }
 
 func isLost(g tokenstore.Grant) bool {
 	select {
@@ -52,7 +53,7 @@ func TestStoryRestart(t *testing.T) {
 	t.Parallel()
 	server := startServer(t)
 	o := server.store()
-	a, b := openStore(t, o, slow), openStore(t, o, slow)
+	a, b := openStore(t, o), openStore(t, o)
 	w1 := mustAdmit(t, a, mark("k", 1))
 	done := make(chan tokenstore.Grant, 1)
 	go func() {
@@ -89,7 +90,7 @@ func TestStoryEmpty(t *testing.T) {
 	t.Parallel()
 	server := startServer(t, "--appendonly", "no")
 	o := server.store()
-	s := openStore(t, o)
+	s := openStore(t, o, func(o *session.Options) { o.TTL, o.Margin = 6*time.Second, time.Second })
 	w9 := mustAdmit(t, s, mark("k", 9))
 	server.restart(0)
 	if _, _, err := s.Load(within(t, 5*time.Second), "k"); !errors.Is(err, tokenstore.ErrUnavailable) || !strings.Contains(err.Error(), "store init") {
@@ -119,7 +120,7 @@ func TestStoryRolledBack(t *testing.T) {
 	t.Parallel()
 	server := startServer(t, "--appendonly", "no")
 	o := server.store()
-	s := openStore(t, o, slow, func(o *session.Options) { o.Margin = 18 * time.Second }) // a keepalive each 0.7s
+	s := openStore(t, o, often)
 	mustAdmit(t, s, mark("k", 1)).Release()
 	server.do("SAVE")
 	w2 := mustAdmit(t, s, mark("k", 2))
@@ -172,7 +173,7 @@ func TestStoryX7(t *testing.T) {
 	server.do("ACL", "SETUSER", "deaf", "on", ">pw", "~*", "&*", "+@all", "-subscribe")
 	deaf := o
 	deaf.URL = strings.Replace(o.URL, "redis://", "redis://deaf:pw@", 1)
-	a, b := openStore(t, deaf, slow, func(o *session.Options) { o.Margin = 18 * time.Second }), openStore(t, o, slow)
+	a, b := openStore(t, deaf, often), openStore(t, o)
 	w1 := mustAdmit(t, a, mark("k", 1))
 	w1.Release() // the entry stays
 	mustAdmit(t, b, mark("k", 2)).Release()
@@ -191,8 +192,8 @@ func TestStoryX12(t *testing.T) {
 	server := startServer(t)
 	o := server.store()
 	r := startRelay(t, server.addr)
-	a := openStore(t, through(r, o), slow, func(o *session.Options) { o.Margin, o.OpTimeout = 18*time.Second, 300*time.Millisecond })
-	b := openStore(t, o, slow)
+	a := openStore(t, through(r, o), often, func(o *session.Options) { o.OpTimeout = 2 * time.Second })
+	b := openStore(t, o)
 	mustAdmit(t, a, mark("other", 1)).Release() // the server has to know the script
 	release := r.up.hold()
 	if _, err := a.Acquire(within(t, 10*time.Second), []tokenstore.Mark{mark("k", 1)}); !errors.Is(err, tokenstore.ErrUnavailable) {

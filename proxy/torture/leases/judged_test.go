@@ -73,6 +73,8 @@ func TestJudges(t *testing.T) {
 		{"the counter starts again", "increasing", false, []torture.Event{grant(1*tick, "a", 7, 2*tick), grant(3*tick, "b", 1, 4*tick)}},
 		{"a token twice", "increasing", false, []torture.Event{grant(1*tick, "a", 7, 2*tick), of(torture.Release, 1*tick, 7), grant(3*tick, "b", 7, 4*tick)}},
 
+		{"told of when it was over", "", false, []torture.Event{grant(12*tick, "b", 2, 22*tick), grant(13*tick, "a", 1, 11*tick), renewed(14*tick, 2, 24*tick)}},
+
 		{"an older write", "fenced", false, []torture.Event{grant(1*tick, "a", 1, 2*tick), grant(3*tick, "b", 2, 13*tick), of(torture.Apply, 4*tick, 1)}},
 		{"an older write before the grant", "", false, []torture.Event{grant(1*tick, "a", 1, 2*tick), of(torture.Apply, 3*tick, 1), grant(3*tick, "b", 2, 13*tick), of(torture.Apply, 4*tick, 2)}},
 		{"an older write without a fence", "", false, []torture.Event{grant(1*tick, "a", 1, 2*tick), unfenced, of(torture.Apply, 4*tick, 1)}},

@@ -171,7 +171,7 @@ func (s *storm) disturb(rng *rand.Rand, m *server) {
 			s.faults[0].Add(1)
 			m.Kill()
 			sleep(0, 500*time.Millisecond)
-			err = m.Start()
+			err = m.start()
 		case 1:
 			s.faults[1].Add(1)
 			m.Terminate()
@@ -180,18 +180,13 @@ func (s *storm) disturb(rng *rand.Rand, m *server) {
 				err = fmt.Errorf("a server that was told to end did so with %d", code)
 			}
 			s.fail(err)
-			err = m.Start()
+			err = m.start()
 		case 2:
 			s.faults[2].Add(1)
 			s.fault("a server stopped", "")
 			m.Pause()
 			sleep(0, maxPause)
 			m.Resume()
-		}
-		// Over a store that is not there a start fails, and is tried again.
-		for end := time.Now().Add(30 * time.Second); err != nil && time.Now().Before(end); {
-			sleep(0, time.Second)
-			err = m.Start()
 		}
 		s.fail(err)
 	}

@@ -8,9 +8,17 @@ import (
 	"time"
 )
 
+// The times of a storm, in which sessions are to end.
+const (
+	stormTTL    = 3 * time.Second
+	stormMargin = time.Second
+	stormLinger = 2500 * time.Millisecond
+	stormGone   = stormTTL + stormLinger + 2*time.Second // as gone
+)
+
 // maxPause is how long a proxy is stopped at the most: what the operator has to
 // promise (A7), less what a busy machine adds.
-const maxPause = (linger+margin-settle)/2 - 150*time.Millisecond
+const maxPause = (stormLinger+stormMargin-settle)/2 - 400*time.Millisecond
 
 // bound is how long any client waits for its answer at the most: for older
 // writes, for the upstream, and for the pauses of its proxy.
@@ -28,15 +36,15 @@ func (s *storm) disturb(rng *rand.Rand, m *member) {
 		{"killed", func() error { return s.restart(rng, m) }},
 		{"cut off from the store", func() error {
 			m.store.Hold(true)
-			s.sleep(rng, 0, ttl)
+			s.sleep(rng, 0, stormTTL)
 			m.store.Hold(false)
 			return nil
 		}},
 		{"stopped while cut off from the store", func() error {
 			m.store.Hold(true)
-			s.sleep(rng, 0, ttl-margin) // the deadline is about to come, or was
+			s.sleep(rng, 0, stormTTL-stormMargin) // the deadline is about to come, or was
 			s.pause(rng, m)
-			s.sleep(rng, 0, ttl)
+			s.sleep(rng, 0, stormTTL)
 			m.store.Hold(false)
 			return nil
 		}},
@@ -83,7 +91,7 @@ func (s *storm) cutOffAlone(rng *rand.Rand, m *member) {
 	s.begin("cut off from the store alone", m.name)
 	time.Sleep(time.Second) // for the others to come back, and for it to be given something
 	m.store.Hold(true)
-	s.sleep(rng, gone+time.Second, gone+3*time.Second)
+	s.sleep(rng, stormGone+time.Second, stormGone+3*time.Second)
 	m.store.Hold(false)
 }
 
@@ -126,14 +134,7 @@ func (s *storm) restart(rng *rand.Rand, m *member) error {
 	s.countWaits(m)
 	m.Kill()
 	s.sleep(rng, 0, 500*time.Millisecond)
-	err := m.Start()
-	// A start over a store that is not there fails, and is tried again by who
-	// supervises it. A PostgreSQL that has crashed on a busy machine takes a while.
-	for end := time.Now().Add(30 * time.Second); err != nil && time.Now().Before(end); {
-		s.sleep(rng, 0, time.Second)
-		err = m.Start()
-	}
-	return err
+	return m.start()
 }
 
 func (s *storm) sleep(rng *rand.Rand, low, high time.Duration) {

@@ -198,7 +198,7 @@ func (s *storm) newHolders() error {
 			w := s.fleet.write(key(k), highest)
 			begun := time.Now()
 			r := s.do(m, w)
-			for r.Status == 503 && time.Since(begun) < gone+ttl { // older ones are not over
+			for r.Status == 503 && time.Since(begun) < 3*stormGone { // older ones are not over
 				w.ID = s.ids.Add(1)
 				r = s.do(m, w)
 			}

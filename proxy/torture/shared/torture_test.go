@@ -42,7 +42,8 @@ func TestTortureShared(t *testing.T) {
 		if writes > 10_000 { // each key waits most of the time for what was lost from sight
 			s.clients, s.keys = 128, 32
 		}
-		s.fleet = newFleet(t, start, proxies, torture.Settings{Response: response, Drain: drain, BodyLimit: "8KiB"})
+		s.fleet = newFleet(t, start, proxies, torture.Settings{Response: response, Drain: drain, BodyLimit: "8KiB",
+			Store: torture.Shared{TTL: stormTTL, Margin: stormMargin, Linger: stormLinger}})
 		begin := time.Now()
 		if err := s.run(time.Minute + time.Duration(writes)*20*time.Millisecond + time.Duration(faults)*10*time.Second); err != nil {
 			t.Error(err)

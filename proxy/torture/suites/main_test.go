@@ -30,7 +30,8 @@ func TestMain(m *testing.M) {
 
 // newProxy starts the proxy in front of an upstream, which need not listen yet.
 // Writes that are lost from sight stay unsettled for as long as the test runs,
-// and others wait for them for a moment only.
+// and others wait for them for a moment only: as long as a raise may take on a
+// disk that is busy, which drain_timeout bounds too.
 func newProxy(t *testing.T, upstream string) *torture.Proxy {
 	t.Helper()
 	binary, err := built()
@@ -38,7 +39,7 @@ func newProxy(t *testing.T, upstream string) *torture.Proxy {
 		t.Fatal(err)
 	}
 	p, err := torture.NewProxy(torture.NewHistory(), binary, t.TempDir(), torture.Settings{
-		Upstream: "http://" + upstream, Settle: 10 * time.Minute, Drain: 300 * time.Millisecond, Response: 20 * time.Second,
+		Upstream: "http://" + upstream, Settle: 10 * time.Minute, Drain: 2 * time.Second, Response: 20 * time.Second,
 	})
 	if err == nil {
 		err = p.Start()

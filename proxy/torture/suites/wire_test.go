@@ -135,13 +135,15 @@ func TestTruncatedForHTTP10(t *testing.T) {
 // them.
 func TestRefusedUploadIsTaken(t *testing.T) {
 	t.Parallel()
+	over := make(chan struct{})
+	defer close(over)
 	p := played(t, func(c *net.TCPConn, r *http.Request) {
 		status := "200 OK"
 		if r.ContentLength != 0 {
 			status = "413 Content Too Large"
 		}
 		_, _ = fmt.Fprintf(c, "HTTP/1.1 %s\r\nConnection: close\r\nContent-Length: 2\r\n\r\nno", status)
-		time.Sleep(100 * time.Millisecond) // or its end resets the connection under the answer
+		<-over // or its end resets the connection under the answer
 	})
 	_, br := dial(t, p, "PUT /things/a HTTP/1.1\nHost: a\nX-Fencing-Token: 5\nContent-Length: 0\n\n")
 	if res, err := http.ReadResponse(br, nil); err != nil || res.StatusCode != 200 {

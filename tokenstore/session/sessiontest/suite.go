@@ -15,7 +15,7 @@ import (
 const (
 	soon  = 10 * time.Second
 	long  = time.Minute
-	short = 3 * time.Second
+	short = 4 * time.Second
 )
 
 // Run holds an engine's adapter to the promises of session.Backend. place makes

@@ -110,10 +110,11 @@ func (w *write) sendLate() {
 		case <-w.grant.Lost():
 			w.p.awake()
 			close(w.lost)
-			// A1: it is applied within settle, or never. Here at the end.
-			time.Sleep(settle * 9 / 10)
+			// A1: it is applied within settle, or never. Here late in it: the
+			// rest is for a busy machine.
+			time.Sleep(settle * 3 / 4)
 			w.p.r.up.apply(w)
-			time.Sleep(settle / 10)
+			time.Sleep(settle / 4)
 		}
 		w.grant.Release()
 	})
