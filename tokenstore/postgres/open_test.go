@@ -95,7 +95,7 @@ func TestStandby(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	closeAfter(t, standby)
+	standby.CloseAfter(t)
 
 	behind := o.through(standby.Address)
 	refused(t, behind, "hot standby", errStandby)

@@ -52,19 +52,8 @@ func ownServer(t testing.TB, settings ...string) *postgrestest.Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	closeAfter(t, s)
+	s.CloseAfter(t)
 	return s
-}
-
-func closeAfter(t testing.TB, s *postgrestest.Server) {
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("PostgreSQL's log:\n%s", s.Log())
-		}
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
 }
 
 // through is the URL through another address.
