@@ -20,7 +20,7 @@ func TestLeasesOverRedis(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = redis.Close() })
-	f := newLeaseFleet(t, redistest.Setting(redis.Address), "a", torture.Settings{})
+	f := newLeaseFleet(t, redistest.Setting(redis.Address()), "a", torture.Settings{})
 	a, b := f.members[0], f.members[1]
 	command := []string{"--", "sh", "-c", "echo $FENCING_TOKEN; read line; echo over"}
 	lock := func(m *leaseMember, holder string, flags ...string) *locked {

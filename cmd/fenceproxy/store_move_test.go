@@ -42,7 +42,7 @@ func movedOver(t *testing.T) map[string]func() string {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { _ = s.Close() })
-			return fmt.Sprintf("postgres: {url: %q}", s.URL(s.Address))
+			return fmt.Sprintf("postgres: {url: %q}", s.URL(s.Address()))
 		},
 		"redis": func() string { return startRedis(t) },
 	}

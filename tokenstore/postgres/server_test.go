@@ -67,7 +67,7 @@ func (o Options) through(address string) Options {
 // place makes a new, empty store on a server.
 func place(t testing.TB, s *postgrestest.Server) Options {
 	t.Helper()
-	o := Options{URL: s.URL(s.Address), TablePrefix: s.Prefix()}
+	o := Options{URL: s.URL(s.Address()), TablePrefix: s.Prefix()}
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	if err := Init(ctx, o); err != nil {
@@ -92,7 +92,7 @@ func connect(t testing.TB, s *postgrestest.Server, sql ...string) *pgx.Conn {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
-	conn, err := pgx.Connect(ctx, s.URL(s.Address))
+	conn, err := pgx.Connect(ctx, s.URL(s.Address()))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -46,7 +46,7 @@ func startServer(t testing.TB, args ...string) *server {
 }
 
 func (s *server) connect() {
-	s.raw = client.NewClient(&client.Options{Addr: s.Address, MaxRetries: -1, Protocol: 2})
+	s.raw = client.NewClient(&client.Options{Addr: s.Address(), MaxRetries: -1, Protocol: 2})
 }
 
 // restart kills it, waits, and starts it again with what it has on disk.
@@ -74,7 +74,7 @@ var stores atomic.Int64
 
 // options name a store of its own on the server.
 func (s *server) options() redis.Options {
-	return redis.Options{URL: "redis://" + s.Address, Prefix: fmt.Sprintf("test%d:", stores.Add(1))}
+	return redis.Options{URL: "redis://" + s.Address(), Prefix: fmt.Sprintf("test%d:", stores.Add(1))}
 }
 
 // store makes a store of its own on the server.

@@ -27,6 +27,7 @@ type Server struct {
 	Dir string
 
 	program Program
+	address string
 	process *Process
 }
 
@@ -37,6 +38,18 @@ func New(p Program) (*Server, error) {
 		return nil, err
 	}
 	return &Server{Dir: dir, program: p}, nil
+}
+
+// Address is where it listens, the same after each start, once StartFree has found
+// it one.
+func (s *Server) Address() string { return s.address }
+
+// StartFree starts it for the first time, at a free address.
+func (s *Server) StartFree() error {
+	return OnFree(1, func(addrs []string) error {
+		s.address = addrs[0]
+		return s.Start()
+	})
 }
 
 // Start starts it, over what is there, and waits until it answers.

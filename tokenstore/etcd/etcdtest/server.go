@@ -21,8 +21,8 @@ import (
 // Prefix.
 type Server struct {
 	*servertest.Server
-	// Address is where it listens, the same after each start, and Endpoint its URL.
-	Address, Endpoint string
+	// Endpoint is its URL, the same after each start.
+	Endpoint string
 
 	program  string
 	name     string
@@ -68,7 +68,7 @@ func NewCluster(n int, args ...string) (members []*Server, err error) {
 func newMembers(program string, addrs, args []string) (members []*Server, err error) {
 	var cluster []string
 	for ; len(addrs) > 0; addrs = addrs[2:] {
-		s := &Server{Address: addrs[0], Endpoint: "http://" + addrs[0], program: program,
+		s := &Server{Endpoint: "http://" + addrs[0], program: program,
 			name: fmt.Sprint("member-", len(members)), peer: "http://" + addrs[1], args: args}
 		if s.Server, err = servertest.New(servertest.Program{Name: "etcd", Command: s.command, Answers: s.answers}); err != nil {
 			return members, err
@@ -96,6 +96,9 @@ func start(members []*Server) error {
 	}
 	return nil
 }
+
+// Address is where it listens.
+func (s *Server) Address() string { return strings.TrimPrefix(s.Endpoint, "http://") }
 
 // Setting is what stands below store for a proxy that reaches it at address.
 func (s *Server) Setting(address string) string {

@@ -25,9 +25,6 @@ import (
 // for Prefix.
 type Server struct {
 	*servertest.Server
-	// Address is where it listens, the same after each start.
-	Address string
-
 	settings []string
 	prefixes atomic.Int64
 }
@@ -42,7 +39,7 @@ func New(settings ...string) (*Server, error) {
 // Standby starts a hot standby of it.
 func (s *Server) Standby() (*Server, error) {
 	return newServer(nil, func(data string) error {
-		return run("pg_basebackup", "-d", s.URL(s.Address), "-D", data, "-R", "-c", "fast", "--no-sync")
+		return run("pg_basebackup", "-d", s.URL(s.Address()), "-D", data, "-R", "-c", "fast", "--no-sync")
 	})
 }
 
@@ -69,11 +66,7 @@ func newServer(settings []string, fill func(data string) error) (_ *Server, err 
 	if err := fill(s.data()); err != nil {
 		return nil, err
 	}
-	err = servertest.OnFree(1, func(addrs []string) error {
-		s.Address = addrs[0]
-		return s.Start()
-	})
-	return s, err
+	return s, s.StartFree()
 }
 
 func (s *Server) data() string { return filepath.Join(s.Dir, "data") }
@@ -118,7 +111,7 @@ func run(name string, args ...string) error {
 }
 
 func (s *Server) command() *exec.Cmd {
-	_, port, _ := net.SplitHostPort(s.Address)
+	_, port, _ := net.SplitHostPort(s.Address())
 	args := []string{"-D", s.data(), "-p", port}
 	for _, set := range append([]string{"listen_addresses=127.0.0.1", "unix_socket_directories=", "max_connections=200", "shared_buffers=32MB"}, s.settings...) {
 		args = append(args, "-c", set)
@@ -127,7 +120,7 @@ func (s *Server) command() *exec.Cmd {
 }
 
 func (s *Server) answers(ctx context.Context) error {
-	conn, err := pgx.Connect(ctx, s.URL(s.Address))
+	conn, err := pgx.Connect(ctx, s.URL(s.Address()))
 	if err != nil {
 		return err
 	}

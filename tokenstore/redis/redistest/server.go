@@ -17,9 +17,6 @@ import (
 // Server is a Redis with its data. It is not safe for concurrent use.
 type Server struct {
 	*servertest.Server
-	// Address is where it listens, the same after each start.
-	Address string
-
 	program string
 	args    []string
 }
@@ -34,11 +31,7 @@ func New(args ...string) (*Server, error) {
 	if s.Server, err = servertest.New(servertest.Program{Name: "redis-server", Command: s.command, Answers: s.answers}); err != nil {
 		return nil, err
 	}
-	err = servertest.OnFree(1, func(addrs []string) error {
-		s.Address = addrs[0]
-		return s.Start()
-	})
-	if err != nil {
+	if err := s.StartFree(); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
@@ -50,7 +43,7 @@ func (s *Server) Setting(address string) string {
 }
 
 func (s *Server) command() *exec.Cmd {
-	_, port, _ := net.SplitHostPort(s.Address)
+	_, port, _ := net.SplitHostPort(s.Address())
 	return exec.Command(s.program, append([]string{"--bind", "127.0.0.1", "--port", port, "--dir", s.Dir,
 		"--appendonly", "yes", "--appendfsync", "always", "--save", ""}, s.args...)...)
 }
@@ -58,7 +51,7 @@ func (s *Server) command() *exec.Cmd {
 // answers asks whether its data is still being loaded, and whether it is who
 // answers at the address.
 func (s *Server) answers(ctx context.Context) error {
-	c, err := new(net.Dialer).DialContext(ctx, "tcp", s.Address)
+	c, err := new(net.Dialer).DialContext(ctx, "tcp", s.Address())
 	if err != nil {
 		return err
 	}
@@ -82,5 +75,5 @@ func (s *Server) answers(ctx context.Context) error {
 			break
 		}
 	}
-	return fmt.Errorf("%s says %q", s.Address, said.String())
+	return fmt.Errorf("%s says %q", s.Address(), said.String())
 }
