@@ -80,7 +80,7 @@ var testsMayImport = []struct {
 	{"proxy/torture/leases", []string{"proxy/torture", "proxy/wire", "tokenstore/etcd/etcdtest", "tokenstore/postgres/postgrestest", "tokenstore/redis/redistest"}, "the binary and real engines are started by their helpers, and what passes is read"},
 	{"proxy/client", []string{"proxy/client/clienttest"}, "a server in memory answers the client"},
 	{"cmd/fenceproxy", []string{"proxy/client/clienttest"}, "it answers fenceproxy lock, and can take a lease away"},
-	{"cmd/...", []string{"proxy/torture"}, "the binary is built and started by its helpers"},
+	{"cmd/...", []string{"proxy/torture", "tokenstore/servertest"}, "the binary is built and started by its helpers"},
 	{"cmd/fenceproxy", []string{"tokenstore/etcd/etcdtest", "tokenstore/postgres/postgrestest", "tokenstore/redis/redistest"}, "a store is moved to real engines"},
 }
 
