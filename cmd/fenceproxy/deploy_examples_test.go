@@ -19,8 +19,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/client/v3/concurrency"
 
-	"github.com/fenceproxy/fenceproxy/proxy/torture"
 	"github.com/fenceproxy/fenceproxy/tokenstore/etcd/etcdtest"
+	"github.com/fenceproxy/fenceproxy/tokenstore/redis/redistest"
 )
 
 // exampleWorker is a client of deploy/examples: it takes a lock, says "token N",
@@ -205,7 +205,7 @@ func TestExampleEtcd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = etcd.Close() })
+	etcd.CloseAfter(t)
 	client, err := etcd.Client()
 	if err != nil {
 		t.Fatal(err)
@@ -244,7 +244,7 @@ func TestExampleEtcdTraps(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = etcd.Close() })
+	etcd.CloseAfter(t)
 	client, err := etcd.Client()
 	if err != nil {
 		t.Fatal(err)
@@ -276,13 +276,13 @@ func TestExampleEtcdTraps(t *testing.T) {
 
 func TestExampleRedis(t *testing.T) {
 	node := davProgram(t, "node", "nodejs")
-	server := davProgram(t, "redis-server", "redis-server")
 	cli := davProgram(t, "redis-cli", "redis-tools")
-	addr, err := torture.FreeAddress()
+	server, err := redistest.New()
 	if err != nil {
 		t.Fatal(err)
 	}
-	runServer(t, addr, exec.Command(server, "--bind", "127.0.0.1", "--port", portOf(addr), "--dir", t.TempDir(), "--appendonly", "yes", "--appendfsync", "always", "--save", ""))
+	server.CloseAfter(t)
+	addr := server.Address()
 	env := []string{"NODE_PATH=/usr/share/nodejs"}
 	probe := exec.Command(node, "-e", "require('redis')")
 	probe.Env = append(os.Environ(), env...)

@@ -13,7 +13,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/fenceproxy/fenceproxy/proxy/torture"
+	"github.com/fenceproxy/fenceproxy/tokenstore/servertest"
 )
 
 // javaPath are Debian's jars of these names.
@@ -59,16 +59,14 @@ func TestExampleZooKeeper(t *testing.T) {
 	java := davProgram(t, "java", "default-jdk-headless")
 	javac := davProgram(t, "javac", "default-jdk-headless")
 	python := kazooPython(t)
-	addr, err := torture.FreeAddress()
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	file := filepath.Join(dir, "zoo.cfg")
-	davWrite(t, file, fmt.Sprintf("tickTime=500\ndataDir=%s\nclientPort=%s\nclientPortAddress=127.0.0.1\nadmin.enableServer=false\n", dir, portOf(addr)))
-	server := exec.Command(java, "-Xmx128m", "-cp", javaPath(t, "zookeeper"), "org.apache.zookeeper.server.ZooKeeperServerMain", file)
-	server.Dir = dir
-	runServer(t, addr, server)
+	addr := servertest.Run(t, 1, func(addrs []string) *exec.Cmd {
+		dir := t.TempDir()
+		file := filepath.Join(dir, "zoo.cfg")
+		davWrite(t, file, fmt.Sprintf("tickTime=500\ndataDir=%s\nclientPort=%s\nclientPortAddress=127.0.0.1\nadmin.enableServer=false\n", dir, portOf(addrs[0])))
+		server := exec.Command(java, "-Xmx128m", "-cp", javaPath(t, "zookeeper"), "org.apache.zookeeper.server.ZooKeeperServerMain", file)
+		server.Dir = dir
+		return server
+	})[0]
 	lose := func(path string) func() {
 		return func() {
 			t.Helper()

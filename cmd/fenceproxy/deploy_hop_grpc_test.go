@@ -25,7 +25,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
-	"github.com/fenceproxy/fenceproxy/proxy/torture"
+	"github.com/fenceproxy/fenceproxy/tokenstore/servertest"
 )
 
 // rpcService is a gRPC server that echoes.
@@ -99,20 +99,17 @@ func newRPCHop(t *testing.T, h frontHop, secure bool) *rpcHop {
 	go func() { _ = server.Serve(back) }()
 	t.Cleanup(server.Stop)
 
-	var addr, admin string
-	for _, a := range []*string{&addr, &admin} {
-		if *a, err = torture.FreeAddress(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	file := filepath.Join(dir, "fenceproxy.yaml")
-	davWrite(t, file, fmt.Sprintf(`listen: {address: %q%s}
+	addrs := servertest.Run(t, 2, func(addrs []string) *exec.Cmd {
+		file := filepath.Join(dir, "fenceproxy.yaml")
+		davWrite(t, file, fmt.Sprintf(`listen: {address: %q%s}
 upstream: {%s, settle: 500ms}
 admin: {address: %q}
 store: {memory: {}}
 rules: [{name: rpc, path: "/grpc.testing.TestService/*", key: "{grpc.method}"}]
-`, addr, listenTLS, upstream, admin))
-	runServer(t, addr, exec.Command(davProgram(t, "fenceproxy", ""), "serve", "--config", file))
+`, addrs[0], listenTLS, upstream, addrs[1]))
+		return exec.Command(davProgram(t, "fenceproxy", ""), "serve", "--config", file)
+	})
+	addr, admin := addrs[0], addrs[1]
 	untilReady(t, admin)
 
 	h.edit = func(text string) string { return speaksGRPC(t, h, text, dir, secure) }

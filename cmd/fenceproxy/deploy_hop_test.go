@@ -1,13 +1,13 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -19,7 +19,7 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"github.com/fenceproxy/fenceproxy/config"
-	"github.com/fenceproxy/fenceproxy/proxy/torture"
+	"github.com/fenceproxy/fenceproxy/tokenstore/servertest"
 )
 
 // frontHop is a program that stands in front of the proxy, configured from
@@ -48,10 +48,18 @@ var frontHops = []frontHop{
 func (h frontHop) start(t *testing.T, admin string, behind ...string) (addr string) {
 	t.Helper()
 	program := davProgram(t, h.name, h.pkg)
-	addr, err := torture.FreeAddress()
-	if err != nil {
-		t.Fatal(err)
-	}
+	return servertest.Run(t, 1, func(addrs []string) *exec.Cmd {
+		file := h.write(t, addrs[0], admin, behind)
+		if out, err := exec.Command(program, h.check(file)...).CombinedOutput(); err != nil || strings.Contains(strings.ToLower(string(out)), "warn") {
+			t.Fatalf("%s %v: %v\n%s", h.name, h.check(file), err, out)
+		}
+		return exec.Command(program, h.run(file)...)
+	})[0]
+}
+
+// write writes its file.
+func (h frontHop) write(t *testing.T, addr, admin string, behind []string) (file string) {
+	t.Helper()
 	text := string(readDeploy(t, "hop", h.file))
 	if strings.Count(text, h.listen) != 1 || strings.Count(text, h.server) != 1 {
 		t.Fatalf("deploy/hop/%s has not the lines %q and %q", h.file, h.listen, h.server)
@@ -66,7 +74,7 @@ func (h frontHop) start(t *testing.T, admin string, behind ...string) (addr stri
 		text = h.edit(text)
 	}
 	dir := t.TempDir()
-	file := filepath.Join(dir, h.file)
+	file = filepath.Join(dir, h.file)
 	if h.name == "nginx" { // the file is one of conf.d
 		davWrite(t, filepath.Join(dir, "site"), text)
 		paths := ""
@@ -76,11 +84,7 @@ func (h frontHop) start(t *testing.T, admin string, behind ...string) (addr stri
 		text = fmt.Sprintf("daemon off; master_process off; pid %[1]s/pid; error_log %[1]s/log; events {} http { access_log off; %[2]s include %[1]s/site; }", dir, paths)
 	}
 	davWrite(t, file, text)
-	if out, err := exec.Command(program, h.check(file)...).CombinedOutput(); err != nil || strings.Contains(strings.ToLower(string(out)), "warn") {
-		t.Fatalf("%s %v: %v\n%s", h.name, h.check(file), err, out)
-	}
-	runServer(t, addr, exec.Command(program, h.run(file)...))
-	return addr
+	return file
 }
 
 func portOf(addr string) string {
@@ -88,71 +92,42 @@ func portOf(addr string) string {
 	return port
 }
 
-// runServer starts a server of this test's and waits until it listens. It is
-// killed by its id when the test ends.
-func runServer(t *testing.T, addr string, cmd *exec.Cmd) {
-	t.Helper()
-	log := filepath.Join(t.TempDir(), "log")
-	f, err := os.Create(log)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	cmd.Stdout, cmd.Stderr = f, f
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan struct{})
-	go func() { _ = cmd.Wait(); close(ended) }()
-	t.Cleanup(func() { _ = cmd.Process.Kill(); <-ended })
-	for end := time.Now().Add(scriptPatience); ; {
-		c, err := net.Dial("tcp", addr)
-		if err == nil {
-			c.Close()
-			return
-		}
-		select {
-		case <-ended:
-			b, _ := os.ReadFile(log)
-			t.Fatalf("%v has ended:\n%s", cmd.Args, b)
-		case <-time.After(10 * time.Millisecond):
-		}
-		if time.Now().After(end) {
-			t.Fatalf("%v does not listen after %v", cmd.Args, scriptPatience)
-		}
-	}
-}
-
 // startFence runs the real binary in front of an upstream, with every write
 // fenced by its path.
 func startFence(t *testing.T, upstream string) (addr, admin string) {
 	t.Helper()
-	var err error
-	for _, a := range []*string{&addr, &admin} {
-		if *a, err = torture.FreeAddress(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	runServer(t, addr, exec.Command(davProgram(t, "fenceproxy", ""), "serve", "--upstream", upstream, "--listen", addr, "--admin", admin, "--data", filepath.Join(t.TempDir(), "store")))
-	untilReady(t, admin)
-	return addr, admin
+	addrs := servertest.Run(t, 2, func(addrs []string) *exec.Cmd {
+		return exec.Command(davProgram(t, "fenceproxy", ""), "serve", "--upstream", upstream, "--listen", addrs[0], "--admin", addrs[1], "--data", filepath.Join(t.TempDir(), "store"))
+	})
+	untilReady(t, addrs[1])
+	return addrs[0], addrs[1]
 }
 
 // untilReady waits until a proxy's admin listener says that it admits writes.
 func untilReady(t *testing.T, admin string) {
 	t.Helper()
 	for end := time.Now().Add(scriptPatience); ; time.Sleep(10 * time.Millisecond) {
-		resp, err := http.Get("http://" + admin + "/readyz")
+		err := askReady(admin)
 		if err == nil {
-			resp.Body.Close()
-			if resp.StatusCode == http.StatusOK {
-				return
-			}
+			return
 		}
 		if time.Now().After(end) {
 			t.Fatalf("the proxy is not ready: %v", err)
 		}
 	}
+}
+
+// askReady asks once.
+func askReady(admin string) error {
+	resp, err := http.Get("http://" + admin + "/readyz")
+	if err != nil {
+		return err
+	}
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return errors.New(resp.Status)
+	}
+	return nil
 }
 
 // put sends a write with its target as it stands.

@@ -15,9 +15,9 @@ import (
 
 	"github.com/goccy/go-yaml"
 
-	"github.com/fenceproxy/fenceproxy/proxy/torture"
 	"github.com/fenceproxy/fenceproxy/proxy/wire"
 	"github.com/fenceproxy/fenceproxy/tokenstore/etcd/etcdtest"
+	"github.com/fenceproxy/fenceproxy/tokenstore/servertest"
 )
 
 // promExprs are the expressions of the dashboard and of the alerts, each with
@@ -87,20 +87,16 @@ func metricsOf(t *testing.T, store string) map[string][]string {
 	t.Helper()
 	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
 	defer api.Close()
-	var addr, admin, leases string
-	var err error
-	for _, a := range []*string{&addr, &admin, &leases} {
-		if *a, err = torture.FreeAddress(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	file := filepath.Join(t.TempDir(), "fenceproxy.yaml")
-	davWrite(t, file, fmt.Sprintf("{listen: {address: %q}, admin: {address: %q}, upstream: {url: %q}, store: %s, leases: {address: %q}, rules: [{name: all, path: /*, key: \"{path}\"}]}", addr, admin, api.URL, store, leases))
 	fenceproxy := davProgram(t, "fenceproxy", "") // TestMain puts it there
-	if out, err := exec.Command(fenceproxy, "store", "init", "--config", file).CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	runServer(t, addr, exec.Command(fenceproxy, "serve", "--config", file))
+	addrs := servertest.Run(t, 3, func(addrs []string) *exec.Cmd {
+		file := filepath.Join(t.TempDir(), "fenceproxy.yaml")
+		davWrite(t, file, fmt.Sprintf("{listen: {address: %q}, admin: {address: %q}, upstream: {url: %q}, store: %s, leases: {address: %q}, rules: [{name: all, path: /*, key: \"{path}\"}]}", addrs[0], addrs[1], api.URL, store, addrs[2]))
+		if out, err := exec.Command(fenceproxy, "store", "init", "--config", file).CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		return exec.Command(fenceproxy, "serve", "--config", file)
+	})
+	addr, admin := addrs[0], addrs[1]
 	untilReady(t, admin)
 	for _, w := range []struct {
 		token string
@@ -148,7 +144,7 @@ func TestDeployMetrics(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = etcd.Close() })
+	etcd.CloseAfter(t)
 	known := metricsOf(t, fmt.Sprintf("{embedded: {path: %q}}", filepath.Join(t.TempDir(), "store")))
 	for name, labels := range metricsOf(t, fmt.Sprintf("{etcd: {endpoints: [%q]}}", etcd.Endpoint)) {
 		known[name] = append(known[name], labels...)

@@ -13,8 +13,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"github.com/fenceproxy/fenceproxy/proxy/torture"
 )
 
 // diskRig is the real binary with all that it writes in one directory: its
@@ -31,12 +29,7 @@ func newDiskRig(t *testing.T, dir string) *diskRig {
 	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
 	t.Cleanup(up.Close)
 	r := &diskRig{T: t, dir: dir, config: filepath.Join(t.TempDir(), "f.yaml")}
-	for _, a := range []*string{&r.addr, &r.admin} {
-		var err error
-		if *a, err = torture.FreeAddress(); err != nil {
-			t.Fatal(err)
-		}
-	}
+	r.addr, r.admin = freeAddress(t), freeAddress(t)
 	text := fmt.Sprintf(`upstream: {url: %s, settle: 1s}
 listen: {address: %s}
 admin: {address: %s}

@@ -17,6 +17,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/fenceproxy/fenceproxy/tokenstore/servertest"
 )
 
 // TestLeaseExamples runs the clients of deploy/examples/lease against the real
@@ -92,7 +94,7 @@ type exampleStage struct {
 }
 
 func newExampleStage(t *testing.T) *exampleStage {
-	s := &exampleStage{proxy: freeAddress(t), leases: "http://" + freeAddress(t)}
+	s := &exampleStage{}
 	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
 		s.mu.Lock()
@@ -100,43 +102,21 @@ func newExampleStage(t *testing.T) *exampleStage {
 		s.value = string(b)
 	}))
 	t.Cleanup(api.Close)
-	dir := t.TempDir()
-	config := fmt.Sprintf(`upstream: {url: %q}
+	addrs := servertest.Run(t, 2, func(addrs []string) *exec.Cmd {
+		config := fmt.Sprintf(`upstream: {url: %q}
 listen: {address: %q}
 admin: {address: ""}
 store: {memory: {}}
 leases: {address: %q}
 rules: [{name: accounts, path: "/accounts/{id}", key: "account:{id}"}]
-`, api.URL, s.proxy, strings.TrimPrefix(s.leases, "http://"))
-	if err := os.WriteFile(filepath.Join(dir, "fenceproxy.yaml"), []byte(config), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	log, err := os.Create(filepath.Join(dir, "log"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command("fenceproxy", "serve", "--config", "fenceproxy.yaml")
-	cmd.Dir, cmd.Stderr = dir, log
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-		_ = log.Close()
-		if b, err := os.ReadFile(log.Name()); t.Failed() {
-			t.Logf("the proxy's log: %v\n%s", err, b)
-		}
+`, api.URL, addrs[0], addrs[1])
+		cmd := exec.Command("fenceproxy", "serve", "--config", "fenceproxy.yaml")
+		cmd.Dir = t.TempDir()
+		davWrite(t, filepath.Join(cmd.Dir, "fenceproxy.yaml"), config)
+		return cmd
 	})
-	for end := time.Now().Add(lockPatience); ; time.Sleep(10 * time.Millisecond) {
-		if resp, err := http.Get(s.lease()); err == nil {
-			_ = resp.Body.Close()
-			return s
-		}
-		if time.Now().After(end) {
-			t.Fatal("the proxy does not come up")
-		}
-	}
+	s.proxy, s.leases = addrs[0], "http://"+addrs[1]
+	return s
 }
 
 func (s *exampleStage) lease() string {

@@ -65,15 +65,7 @@ func newLeaseFleet(t *testing.T, store, thing string, s torture.Settings) *lease
 		}
 		m := &leaseMember{p, "http://" + s.Leases}
 		f.members[i] = m
-		t.Cleanup(func() {
-			m.Kill()
-			if bad := m.Complaints(); bad != "" {
-				t.Errorf("proxy %d:\n%s", i, bad)
-			}
-			if t.Failed() {
-				t.Logf("the log of proxy %d ends with:\n%s", i, m.Log(4<<10))
-			}
-		})
+		m.KillAfter(t, fmt.Sprint("proxy ", i))
 		f.starts(m)
 	}
 	return f

@@ -19,8 +19,8 @@ func TestLeasesOverRedis(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = redis.Close() })
-	f := newLeaseFleet(t, redistest.Setting(redis.Address), "a", torture.Settings{})
+	redis.CloseAfter(t)
+	f := newLeaseFleet(t, redis.Setting(redis.Address()), "a", torture.Settings{})
 	a, b := f.members[0], f.members[1]
 	command := []string{"--", "sh", "-c", "echo $FENCING_TOKEN; read line; echo over"}
 	lock := func(m *leaseMember, holder string, flags ...string) *locked {

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fenceproxy/fenceproxy/proxy/torture"
+	"github.com/fenceproxy/fenceproxy/tokenstore/servertest"
 )
 
 // readmeCommand is a command of the README and what it says it prints.
@@ -155,10 +155,10 @@ func printed(got, want []string) bool {
 	return false
 }
 
-// freeAddress is a loopback address that was free a moment ago.
+// freeAddress is a loopback address on which nothing listens now.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	addr, err := torture.FreeAddress()
+	addr, err := servertest.FreeAddress()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -21,6 +20,7 @@ import (
 	"github.com/fenceproxy/fenceproxy/tokenstore/embedded"
 	"github.com/fenceproxy/fenceproxy/tokenstore/etcd/etcdtest"
 	"github.com/fenceproxy/fenceproxy/tokenstore/postgres/postgrestest"
+	"github.com/fenceproxy/fenceproxy/tokenstore/redis/redistest"
 	"github.com/fenceproxy/fenceproxy/tokenstore/session"
 )
 
@@ -33,41 +33,30 @@ func movedOver(t *testing.T) map[string]func() string {
 			if err != nil {
 				t.Fatal(err)
 			}
-			t.Cleanup(func() { _ = s.Close() })
-			return fmt.Sprintf("etcd: {endpoints: [%q]}", s.Endpoint)
+			s.CloseAfter(t)
+			return s.Setting(s.Address())
 		},
 		"postgres": func() string {
 			s, err := postgrestest.New()
 			if err != nil {
 				t.Fatal(err)
 			}
-			t.Cleanup(func() { _ = s.Close() })
-			return fmt.Sprintf("postgres: {url: %q}", s.URL(s.Address))
+			s.CloseAfter(t)
+			return s.Setting(s.Address())
 		},
 		"redis": func() string { return startRedis(t) },
 	}
 }
 
-// startRedis starts one that syncs each write, on a port of its own.
+// startRedis starts one that is reached over a socket.
 func startRedis(t *testing.T) string {
 	t.Helper()
-	program, err := exec.LookPath("redis-server")
-	if err != nil {
-		t.Fatal("redis-server is not here, and this test needs the real one: run make deps, or on Debian apt-get install redis-server")
-	}
 	socket := filepath.Join(t.TempDir(), "s")
-	cmd := exec.Command(program, "--port", "0", "--unixsocket", socket, "--dir", filepath.Dir(socket), "--appendonly", "yes", "--appendfsync", "always")
-	if err := cmd.Start(); err != nil {
+	s, err := redistest.New("--unixsocket", socket)
+	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
-		if _, err := os.Stat(socket); err == nil {
-			break
-		} else if time.Now().After(end) {
-			t.Fatal(err)
-		}
-	}
+	s.CloseAfter(t)
 	return fmt.Sprintf("redis: {url: %q, accept_lost_writes: true}", "unix://"+socket)
 }
 
@@ -240,8 +229,8 @@ func TestUnfitDump(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = s.Close() })
-	there := configured(t, fmt.Sprintf("etcd: {endpoints: [%q]}", s.Endpoint))
+	s.CloseAfter(t)
+	there := configured(t, s.Setting(s.Address()))
 	mustStore(t, nil, "init", "--config", there)
 	dumped := func(h dump.Header) []byte {
 		var b bytes.Buffer

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"net"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"github.com/fenceproxy/fenceproxy/proxy/torture"
+	"github.com/fenceproxy/fenceproxy/tokenstore/servertest"
 )
 
 // davPatience is how long a start, a stop or a request may take on a machine
@@ -80,17 +82,8 @@ type davSite struct {
 	nginx  string // its address
 	proxy  string // the proxy's
 	admin  string
-	config string
-	binary string
 	curl   string
-	log    string // of the proxy, all lives
-	life   *davLife
-}
-
-// davLife is the proxy's process, shared by all subtests.
-type davLife struct {
-	cmd   *exec.Cmd
-	ended chan struct{} // closed when it is over
+	server *servertest.Server // the proxy's process
 }
 
 // newDavSite starts both, for the whole test, with clear text between them.
@@ -105,33 +98,36 @@ func newDavSite(t *testing.T) *davSite {
 // how the proxy's upstream is set.
 func newDavSiteOver(t *testing.T, hop func(*davSite) (listen, upstream string)) *davSite {
 	t.Helper()
-	s := &davSite{T: t, dir: t.TempDir(), curl: davProgram(t, "curl", "curl"), life: &davLife{}}
+	s := &davSite{T: t, dir: t.TempDir(), curl: davProgram(t, "curl", "curl")}
 	nginx := davProgram(t, "nginx", "nginx-extras")
 	if out, err := exec.Command(nginx, "-V").CombinedOutput(); err != nil || !bytes.Contains(out, []byte("http_dav_module")) {
 		t.Fatalf("%s has no WebDAV module: run make deps, or on Debian apt-get install nginx-extras (%v)\n%s", nginx, err, out)
 	}
-	var err error
-	if s.binary, err = torture.Build(t.TempDir()); err != nil {
+	binary, err := torture.Build(t.TempDir())
+	if err != nil {
 		t.Fatal(err)
 	}
-	for _, addr := range []*string{&s.nginx, &s.proxy, &s.admin} {
-		if *addr, err = torture.FreeAddress(); err != nil {
-			t.Fatal(err)
-		}
-	}
+	s.nginx, s.proxy, s.admin = freeAddress(t), freeAddress(t), freeAddress(t)
 	listen, upstream := hop(s)
 	s.startNginx(nginx, listen)
 	work := t.TempDir()
-	s.config = filepath.Join(work, "fenceproxy.yaml")
-	davWrite(t, s.config, fmt.Sprintf(davConfig, s.proxy, upstream, davSettle, s.admin, filepath.Join(work, "store")))
-	s.log = filepath.Join(work, "fenceproxy.log")
-	t.Cleanup(func() {
-		s.kill()
-		if b, err := os.ReadFile(s.log); t.Failed() {
-			t.Logf("the proxy's log (%v):\n%s", err, b)
-		}
-	})
-	s.start()
+	config := filepath.Join(work, "fenceproxy.yaml")
+	davWrite(t, config, fmt.Sprintf(davConfig, s.proxy, upstream, davSettle, s.admin, filepath.Join(work, "store")))
+	s.server = davServer(t, "fenceproxy", []string{binary, "serve", "--config", config}, func(context.Context) error { return askReady(s.admin) })
+	return s
+}
+
+// davServer starts a server, for the whole test.
+func davServer(t *testing.T, name string, args []string, answers func(context.Context) error) *servertest.Server {
+	t.Helper()
+	s, err := servertest.New(servertest.Program{Name: name, Command: func() *exec.Cmd { return exec.Command(args[0], args[1:]...) }, Answers: answers})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.CloseAfter(t)
+	if err := s.Start(); err != nil {
+		t.Fatal(err)
+	}
 	return s
 }
 
@@ -139,13 +135,7 @@ func newDavSiteOver(t *testing.T, hop func(*davSite) (listen, upstream string)) 
 // PATH does not look.
 func davProgram(t *testing.T, name, pkg string) string {
 	t.Helper()
-	for _, candidate := range []string{name, "/usr/sbin/" + name, "/usr/local/sbin/" + name} {
-		if path, err := exec.LookPath(candidate); err == nil {
-			return path
-		}
-	}
-	t.Fatalf("%s is not here, and this test needs the real one: run make deps, or on Debian apt-get install %s", name, pkg)
-	return ""
+	return servertest.Find(t, name, pkg)
 }
 
 func davWrite(t *testing.T, path, text string) {
@@ -164,15 +154,7 @@ func (s *davSite) startNginx(nginx, listen string) {
 	}
 	config := filepath.Join(s.dir, "nginx.conf")
 	davWrite(s.T, config, fmt.Sprintf(nginxConfig, s.dir, listen))
-	cmd := exec.Command(nginx, "-p", s.dir, "-c", config)
-	log := filepath.Join(s.dir, "error.log")
-	if err := cmd.Start(); err != nil {
-		s.Fatal(err)
-	}
-	ended := make(chan struct{})
-	go func() { _ = cmd.Wait(); close(ended) }()
-	s.Cleanup(func() { _ = cmd.Process.Kill(); <-ended })
-	s.until("nginx listens", ended, log, func() bool {
+	davServer(s.T, "nginx", []string{nginx, "-p", s.dir, "-c", config}, func(context.Context) error {
 		network := "tcp"
 		if strings.HasPrefix(s.nginx, "/") {
 			network = "unix"
@@ -181,59 +163,8 @@ func (s *davSite) startNginx(nginx, listen string) {
 		if err == nil {
 			c.Close()
 		}
-		return err == nil
+		return err
 	})
-}
-
-// start starts a life of the proxy and returns when it is ready.
-func (s *davSite) start() {
-	s.Helper()
-	log, err := os.OpenFile(s.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err != nil {
-		s.Fatal(err)
-	}
-	defer log.Close()
-	cmd := exec.Command(s.binary, "serve", "--config", s.config)
-	cmd.Stdout, cmd.Stderr = log, log
-	if err := cmd.Start(); err != nil {
-		s.Fatal(err)
-	}
-	ended := make(chan struct{})
-	go func() { _ = cmd.Wait(); close(ended) }()
-	s.life.cmd, s.life.ended = cmd, ended
-	s.until("the proxy is ready", ended, s.log, func() bool {
-		resp, err := http.Get("http://" + s.admin + "/readyz")
-		if err == nil {
-			resp.Body.Close()
-		}
-		return err == nil && resp.StatusCode == http.StatusOK
-	})
-}
-
-// kill is kill -9, where the proxy runs. It returns when the process is over.
-func (s *davSite) kill() {
-	if s.life.cmd == nil {
-		return
-	}
-	_ = s.life.cmd.Process.Kill()
-	<-s.life.ended
-	s.life.cmd = nil
-}
-
-// until polls for a condition of another process.
-func (s *davSite) until(what string, ended <-chan struct{}, log string, met func() bool) {
-	s.Helper()
-	for end := time.Now().Add(davPatience); !met(); {
-		select {
-		case <-ended:
-			b, _ := os.ReadFile(log)
-			s.Fatalf("waiting until %s: the process has ended:\n%s", what, b)
-		case <-time.After(10 * time.Millisecond):
-		}
-		if time.Now().After(end) {
-			s.Fatalf("not after %v: %s", davPatience, what)
-		}
-	}
 }
 
 // davAnswer is what curl tells of an exchange.

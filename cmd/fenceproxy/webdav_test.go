@@ -207,8 +207,10 @@ func davExpect(s *davSite) {
 func davKill(s *davSite) {
 	const path = "/shares/kill/a.txt"
 	s.wantAdmitted(s.put(path, 7, "before\n"), http.StatusCreated)
-	s.kill()
-	s.start()
+	s.server.Kill()
+	if err := s.server.Start(); err != nil {
+		s.Fatal(err)
+	}
 	s.wantRefused(s.put(path, 6, "stale\n"), http.StatusConflict, "stale-token")
 	s.wantFile(path, "before\n")
 

@@ -5,10 +5,37 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
+	"testing"
 )
 
 // BinaryVariable names a binary to test instead of one built from this module.
 const BinaryVariable = "FENCEPROXY_TORTURE_BINARY"
+
+// Binary is the proxy's, made when the first test of a process asks for it, and
+// removed by Main.
+var Binary = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "fenceproxy-torture-")
+	if err != nil {
+		return "", err
+	}
+	made = dir
+	return Build(dir)
+})
+
+var made string // the directory of Binary; "" for none
+
+// Main is the TestMain of a package that uses Binary.
+func Main(m *testing.M) {
+	code := m.Run()
+	if made != "" {
+		if err := os.RemoveAll(made); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}
+	os.Exit(code)
+}
 
 // Build makes the fenceproxy binary in dir and returns its path. It is built
 // with the race detector where the test is, so that a race in the proxy is

@@ -1,24 +1,5 @@
 package torture
 
-import (
-	"fmt"
-	"os"
-	"sync"
-	"testing"
-)
+import "testing"
 
-// built is the proxy's binary, made once, when the first test asks for it.
-var built func() (string, error)
-
-func TestMain(m *testing.M) {
-	os.Exit(func() int {
-		dir, err := os.MkdirTemp("", "fenceproxy-torture-")
-		if err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			return 1
-		}
-		defer os.RemoveAll(dir)
-		built = sync.OnceValues(func() (string, error) { return Build(dir) })
-		return m.Run()
-	}())
-}
+func TestMain(m *testing.M) { Main(m) }

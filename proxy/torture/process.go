@@ -12,10 +12,14 @@ import (
 	"path/filepath"
 	"regexp"
 	"syscall"
+	"testing"
 	"time"
+
+	"github.com/fenceproxy/fenceproxy/tokenstore/servertest"
 )
 
-// startPatience is how long a start may take on a machine that is busy.
+// startPatience is how long a step of the process may take on a machine that is
+// busy.
 const startPatience = 20 * time.Second
 
 // Proxy is the built binary as a process, with one store and one pair of
@@ -28,8 +32,7 @@ type Proxy struct {
 	binary, config, log string
 	admin, store        string // as the configuration has them
 	h                   *History
-	cmd                 *exec.Cmd
-	exited              chan struct{} // closed when cmd is over
+	process             *servertest.Process // nil for none
 	web                 *http.Client
 }
 
@@ -61,9 +64,9 @@ func (p *Proxy) Start() error {
 	if err := p.Launch(); err != nil {
 		return err
 	}
-	if err := p.ready(); err != nil {
+	if err := p.process.Until(p.ready); err != nil {
 		p.Kill()
-		return fmt.Errorf("%w; its log ends with:\n%s", err, p.Log(4<<10))
+		return fmt.Errorf("the proxy is not ready: %w; its log ends with:\n%s", err, p.Log(4<<10))
 	}
 	return nil
 }
@@ -80,64 +83,67 @@ func (p *Proxy) Launch() error {
 	said := struct{ io.Writer }{log}
 	cmd.Stdout, cmd.Stderr = said, said
 	p.h.Add(Event{Kind: Start})
-	if err := cmd.Start(); err != nil {
+	process, err := servertest.Start(cmd)
+	if err != nil {
 		log.Close()
 		return fmt.Errorf("starting the proxy: %w", err)
 	}
-	exited := make(chan struct{})
 	go func() {
-		cmd.Wait() // the state says how it ended
+		<-process.Ended()
 		log.Close()
-		close(exited)
 	}()
-	p.cmd, p.exited = cmd, exited
+	p.process = process
 	return nil
 }
 
-// ready polls /readyz until it answers 200.
-func (p *Proxy) ready() error {
-	ctx, cancel := context.WithTimeout(context.Background(), startPatience)
-	defer cancel()
-	for {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, p.Admin+"/readyz", nil)
-		if err != nil {
-			return fmt.Errorf("asking whether the proxy is ready: %w", err)
-		}
-		resp, err := p.web.Do(req)
-		if err == nil {
-			resp.Body.Close()
-			if resp.StatusCode == http.StatusOK {
-				return nil
-			}
-		}
-		select {
-		case <-time.After(3 * time.Millisecond):
-		case <-p.exited:
-			return fmt.Errorf("the proxy ended with %v before it was ready", p.cmd.ProcessState)
-		case <-ctx.Done():
-			return fmt.Errorf("the proxy was not ready after %v", startPatience)
-		}
+// ready asks /readyz whether it answers 200.
+func (p *Proxy) ready(ctx context.Context) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, p.Admin+"/readyz", nil)
+	if err != nil {
+		return err
 	}
+	resp, err := p.web.Do(req)
+	if err != nil {
+		return err
+	}
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("/readyz answers %s", resp.Status)
+	}
+	return nil
 }
 
 // Kill ends the process with SIGKILL and waits for its end. It does nothing
 // where none runs.
 func (p *Proxy) Kill() {
-	if p.cmd == nil {
+	if p.process == nil {
 		return
 	}
 	p.h.Add(Event{Kind: Kill, Name: "SIGKILL"})
-	p.cmd.Process.Kill()
-	<-p.exited
-	p.cmd = nil
+	p.process.End(syscall.SIGKILL)
+	p.process = nil
+}
+
+// KillAfter kills the process when a test ends, which fails where any of its
+// lives has complained, and shows the log where it has failed.
+func (p *Proxy) KillAfter(t testing.TB, name string) {
+	t.Cleanup(func() {
+		p.Kill()
+		if bad := p.Complaints(); bad != "" {
+			t.Errorf("the log of %s has:\n%s", name, bad)
+		}
+		if t.Failed() {
+			t.Logf("the log of %s ends with:\n%s", name, p.Log(4<<10))
+		}
+	})
 }
 
 // Pause makes the process stand still until Resume (SIGSTOP), as a machine
 // does that hands its processors to others. Kill ends a pause.
-func (p *Proxy) Pause() { p.cmd.Process.Signal(syscall.SIGSTOP) }
+func (p *Proxy) Pause() { p.process.Signal(syscall.SIGSTOP) }
 
 // Resume ends a pause.
-func (p *Proxy) Resume() { p.cmd.Process.Signal(syscall.SIGCONT) }
+func (p *Proxy) Resume() { p.process.Signal(syscall.SIGCONT) }
 
 // Run runs the binary with a command that takes the configuration, and returns
 // what it printed.
@@ -150,24 +156,24 @@ func (p *Proxy) Run(args ...string) (string, error) {
 }
 
 // PID is the process that runs now.
-func (p *Proxy) PID() int { return p.cmd.Process.Pid }
+func (p *Proxy) PID() int { return p.process.PID() }
 
 // Terminate sends SIGTERM, and Wait waits for what comes of it.
 func (p *Proxy) Terminate() {
 	p.h.Add(Event{Kind: Kill, Name: "SIGTERM"})
-	p.cmd.Process.Signal(syscall.SIGTERM)
+	p.process.Signal(syscall.SIGTERM)
 }
 
 // Wait returns the exit code of the process, -1 for a signal; it kills a
 // process that does not end within d.
 func (p *Proxy) Wait(d time.Duration) (int, error) {
-	if p.cmd == nil {
+	if p.process == nil {
 		return -1, errors.New("no process runs")
 	}
 	select {
-	case <-p.exited:
-		code := p.cmd.ProcessState.ExitCode()
-		p.cmd = nil
+	case <-p.process.Ended():
+		code := p.process.State().ExitCode()
+		p.process = nil
 		return code, nil
 	case <-time.After(d):
 		p.Kill()
@@ -176,7 +182,7 @@ func (p *Proxy) Wait(d time.Duration) (int, error) {
 }
 
 // Exited is closed when the process that runs now is over.
-func (p *Proxy) Exited() <-chan struct{} { return p.exited }
+func (p *Proxy) Exited() <-chan struct{} { return p.process.Ended() }
 
 // Log returns the last n bytes of what all lives of the process have written.
 func (p *Proxy) Log(n int) string {

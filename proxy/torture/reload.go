@@ -35,7 +35,7 @@ func (p *Proxy) configure(text string) error {
 }
 
 // Hangup tells the process to read its configuration again.
-func (p *Proxy) Hangup() { p.cmd.Process.Signal(syscall.SIGHUP) }
+func (p *Proxy) Hangup() { p.process.Signal(syscall.SIGHUP) }
 
 // logged returns how much was logged so far.
 func (p *Proxy) logged() int64 {
@@ -64,7 +64,7 @@ func (p *Proxy) Says(text string, from int64, patience time.Duration) error {
 			return fmt.Errorf("the proxy did not say %s within %v, but:\n%s", text, patience, b)
 		}
 		select {
-		case <-p.exited:
+		case <-p.process.Ended():
 			return errors.New("the proxy ended, before it said " + text)
 		default:
 		}

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 )
@@ -22,7 +21,7 @@ const reloads = 50
 // While the rules change no write is lost, refused or sent twice, over HTTP/1.1
 // and HTTP/2, whether its fence stays, comes or goes; and nothing is left behind.
 func TestReloadsUnderLoad(t *testing.T) {
-	bin, err := built()
+	bin, err := Binary()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,12 +39,7 @@ func TestReloadsUnderLoad(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		p.Kill()
-		if bad := p.Complaints(); bad != "" || t.Failed() {
-			t.Errorf("the proxy's log has:\n%s\nand ends with:\n%s", bad, p.Log(6<<10))
-		}
-	})
+	p.KillAfter(t, "the proxy")
 	first, err := os.ReadFile(p.config)
 	if err != nil {
 		t.Fatal(err)
@@ -111,9 +105,7 @@ func TestReloadsUnderLoad(t *testing.T) {
 		now := sent.Load()
 		await("no write goes through", func() bool { return sent.Load() >= now+40 })
 		write(fences([]string{"required", "none"}[i%2]))
-		if err := p.cmd.Process.Signal(syscall.SIGHUP); err != nil {
-			t.Fatal(err)
-		}
+		p.Hangup()
 		await(fmt.Sprintf("reload %d does not come", i), func() bool { return len(done.FindAllString(p.Log(1<<20), -1)) > i })
 	}
 	stop.Store(true)

@@ -36,7 +36,7 @@ const prompt = 15 * time.Second
 // them says so.
 func newSite(t *testing.T, s Settings) *site {
 	t.Helper()
-	bin, err := built()
+	bin, err := Binary()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,15 +75,7 @@ func newSiteOf(t *testing.T, bin string, s Settings, wire func(h *History, to st
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		p.Kill()
-		if bad := p.Complaints(); bad != "" {
-			t.Errorf("the proxy's log has:\n%s", bad)
-		}
-		if t.Failed() {
-			t.Logf("the proxy's log ends with:\n%s", p.Log(6<<10))
-		}
-	})
+	p.KillAfter(t, "the proxy")
 	if err := p.Start(); err != nil {
 		t.Fatal(err)
 	}

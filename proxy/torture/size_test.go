@@ -28,7 +28,7 @@ const megabyte = 1 << 20
 
 // sized starts the proxy in front of an API that takes everything.
 func sized(b *testing.B, s Settings) *Proxy {
-	binary, err := built()
+	binary, err := Binary()
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -53,7 +53,7 @@ func sized(b *testing.B, s Settings) *Proxy {
 
 // rss is what the process has in memory, in bytes.
 func (p *Proxy) rss(b *testing.B, field string) int64 {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.PID()))
 	if err != nil {
 		b.Fatalf("only Linux tells what a process has in memory: %v", err)
 	}

@@ -41,7 +41,7 @@ func BenchmarkSlowClients(b *testing.B) {
 
 // deaf starts the proxy in front of an API that reads no request.
 func deaf(b *testing.B) *Proxy {
-	binary, err := built()
+	binary, err := Binary()
 	if err != nil {
 		b.Fatal(err)
 	}

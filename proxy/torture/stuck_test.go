@@ -33,7 +33,7 @@ const jamWaiters = 64
 func newStuck(t testing.TB) *stuck {
 	t.Helper()
 	s := &stuck{TB: t, arrived: make(chan struct{}, 1+jamWaiters), release: make(chan struct{})}
-	binary, err := built()
+	binary, err := Binary()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 )
@@ -19,7 +18,7 @@ import (
 // /gate/ is fenced or is not.
 func gated(t *testing.T, place func(p *Proxy)) (p *Proxy, fenced func(bool) string) {
 	t.Helper()
-	binary, err := built()
+	binary, err := Binary()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,12 +32,7 @@ func gated(t *testing.T, place func(p *Proxy)) (p *Proxy, fenced func(bool) stri
 		t.Fatal(err)
 	}
 	place(p)
-	t.Cleanup(func() {
-		p.Kill()
-		if bad := p.Complaints(); bad != "" || t.Failed() {
-			t.Errorf("the proxy's log has:\n%s\nand ends with:\n%s", bad, p.Log(4<<10))
-		}
-	})
+	p.KillAfter(t, "the proxy")
 	return p, func(on bool) string {
 		token := "none"
 		if on {
@@ -158,16 +152,12 @@ func TestSIGHUPStorm(t *testing.T) {
 		if i%100 == 0 {
 			write(fenced(i%200 == 0))
 		}
-		if err := p.cmd.Process.Signal(syscall.SIGHUP); err != nil {
-			t.Fatal(err)
-		}
+		p.Hangup()
 		time.Sleep(time.Until(start.Add(time.Duration(i+1) * time.Second / hangUps)))
 	}
 	took, sent := time.Since(start), answered.Load()-before
 	write(fenced(true))
-	if err := p.cmd.Process.Signal(syscall.SIGHUP); err != nil {
-		t.Fatal(err)
-	}
+	p.Hangup()
 	for end := time.Now().Add(startPatience); writeGate(t, p.Addr) != http.StatusPreconditionRequired; time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("the last file is not in force")

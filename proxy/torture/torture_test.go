@@ -105,7 +105,7 @@ func TestTorture(t *testing.T) {
 	seed := number(t, "FENCEPROXY_TORTURE_SEED", 1)
 	writes := number(t, "FENCEPROXY_TORTURE_WRITES", 20_000)
 	kills := number(t, "FENCEPROXY_TORTURE_KILLS", 12)
-	bin, err := built()
+	bin, err := Binary()
 	if err != nil {
 		t.Fatal(err)
 	}

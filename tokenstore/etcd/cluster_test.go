@@ -38,16 +38,9 @@ func TestLeaderPaused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		for _, s := range members {
-			if t.Failed() {
-				t.Logf("log of %s:\n%s", s.Endpoint, s.Log())
-			}
-			if err := s.Close(); err != nil {
-				t.Error(err)
-			}
-		}
-	})
+	for _, s := range members {
+		s.CloseAfter(t)
+	}
 	o := etcd.Options{Prefix: members[0].Prefix()}
 	for _, s := range members {
 		o.Endpoints = append(o.Endpoints, s.Endpoint)

@@ -64,14 +64,7 @@ func ownServer(t testing.TB, args ...string) *etcdtest.Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("etcd's log:\n%s", s.Log())
-		}
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	s.CloseAfter(t)
 	return s
 }
 

@@ -3,7 +3,6 @@ package etcd_test
 import (
 	"context"
 	"errors"
-	"strings"
 	"testing"
 	"time"
 
@@ -49,7 +48,7 @@ func mustAdmit(t testing.TB, s *session.Store, marks ...tokenstore.Mark) tokenst
 // relayed is a relay to the server, and o by way of it.
 func relayed(t testing.TB, s *etcdtest.Server, o etcd.Options) (*sessiontest.Relay, etcd.Options) {
 	t.Helper()
-	r := sessiontest.NewRelay(t, strings.TrimPrefix(s.Endpoint, "http://"))
+	r := sessiontest.NewRelay(t, s.Address())
 	o.Endpoints = []string{"http://" + r.Address}
 	return r, o
 }
@@ -78,7 +77,7 @@ func TestStories(t *testing.T) {
 	stories.Run(t, func(t *testing.T) stories.Place {
 		s := server(t)
 		o := place(t, s)
-		return stories.Place{Address: strings.TrimPrefix(s.Endpoint, "http://"), Open: func(t *testing.T, address string) session.Backend {
+		return stories.Place{Address: s.Address(), Open: func(t *testing.T, address string) session.Backend {
 			o := o
 			o.Endpoints = []string{"http://" + address}
 			return open(t, o)

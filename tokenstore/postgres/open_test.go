@@ -32,8 +32,8 @@ func TestOpenRefuses(t *testing.T) {
 	t.Parallel()
 	s := sharedServer(t)
 	refused(t, Options{}, "store.postgres.url", nil)
-	refused(t, Options{URL: s.URL(s.Address), TablePrefix: `x"; drop`}, "table_prefix", nil)
-	refused(t, Options{URL: s.URL(s.Address), TablePrefix: "none_"}, "store init", tokenstore.ErrMissing)
+	refused(t, Options{URL: s.URL(s.Address()), TablePrefix: `x"; drop`}, "table_prefix", nil)
+	refused(t, Options{URL: s.URL(s.Address()), TablePrefix: "none_"}, "store init", tokenstore.ErrMissing)
 	refused(t, Options{URL: s.URL("127.0.0.1:1")}, "check store.postgres.url", nil)
 
 	o := place(t, s)
@@ -95,15 +95,15 @@ func TestStandby(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	closeAfter(t, standby)
+	standby.CloseAfter(t)
 
-	behind := o.through(standby.Address)
+	behind := o.through(standby.Address())
 	refused(t, behind, "hot standby", errStandby)
 	if err := Init(t.Context(), behind); !errors.Is(err, errStandby) {
 		t.Errorf("Init on a standby: %v", err)
 	}
 	both := o
-	both.URL = primary.URL(standby.Address + "," + primary.Address)
+	both.URL = primary.URL(standby.Address() + "," + primary.Address())
 	log, logs := logger()
 	both.Logger = log
 	b := open(t, both)

@@ -32,7 +32,7 @@ func newRelay(t testing.TB, s *postgrestest.Server) *relay {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &relay{listener: l, to: s.Address, conns: map[net.Conn]struct{}{}}
+	r := &relay{listener: l, to: s.Address(), conns: map[net.Conn]struct{}{}}
 	r.cond = sync.NewCond(&r.mu)
 	r.wg.Go(r.accept)
 	t.Cleanup(r.close)

@@ -52,19 +52,8 @@ func ownServer(t testing.TB, settings ...string) *postgrestest.Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	closeAfter(t, s)
+	s.CloseAfter(t)
 	return s
-}
-
-func closeAfter(t testing.TB, s *postgrestest.Server) {
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("PostgreSQL's log:\n%s", s.Log())
-		}
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
 }
 
 // through is the URL through another address.
@@ -78,7 +67,7 @@ func (o Options) through(address string) Options {
 // place makes a new, empty store on a server.
 func place(t testing.TB, s *postgrestest.Server) Options {
 	t.Helper()
-	o := Options{URL: s.URL(s.Address), TablePrefix: s.Prefix()}
+	o := Options{URL: s.URL(s.Address()), TablePrefix: s.Prefix()}
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	if err := Init(ctx, o); err != nil {
@@ -103,7 +92,7 @@ func connect(t testing.TB, s *postgrestest.Server, sql ...string) *pgx.Conn {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
-	conn, err := pgx.Connect(ctx, s.URL(s.Address))
+	conn, err := pgx.Connect(ctx, s.URL(s.Address()))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -156,7 +156,7 @@ func TestStories(t *testing.T) {
 	stories.Run(t, func(t *testing.T) stories.Place {
 		s := sharedServer(t)
 		o := place(t, s)
-		return stories.Place{Address: s.Address, Open: func(t *testing.T, address string) session.Backend {
+		return stories.Place{Address: s.Address(), Open: func(t *testing.T, address string) session.Backend {
 			return open(t, o.through(address))
 		}}
 	})

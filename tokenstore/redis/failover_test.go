@@ -22,8 +22,8 @@ type pair struct {
 func startPair(t *testing.T, args ...string) *pair {
 	t.Helper()
 	p := &pair{primary: startServer(t, append(args, "--repl-diskless-sync-delay", "0")...)}
-	p.link = startRelay(t, p.primary.addr)
-	p.vip = startRelay(t, p.primary.addr)
+	p.link = startRelay(t, p.primary.Address())
+	p.vip = startRelay(t, p.primary.Address())
 	host, port, _ := net.SplitHostPort(p.link.addr)
 	p.replica = startServer(t, "--replicaof", host+" "+port)
 	p.inStep(t)
@@ -41,9 +41,9 @@ func (p *pair) inStep(t *testing.T) {
 
 // failOver makes the replica the primary, as a sentinel would.
 func (p *pair) failOver() {
-	p.primary.kill()
+	p.primary.Kill()
 	p.replica.do("REPLICAOF", "NO", "ONE")
-	p.vip.turn(p.replica.addr)
+	p.vip.turn(p.replica.Address())
 }
 
 // TestStoryX11: the store loses its last transaction, since Redis answers
@@ -126,7 +126,7 @@ func TestReplica(t *testing.T) {
 	o := p.primary.store()
 	p.inStep(t)
 	replica := o
-	replica.URL = "redis://" + p.replica.addr
+	replica.URL = "redis://" + p.replica.Address()
 	if _, err := redis.Open(t.Context(), replica); err == nil || !strings.Contains(err.Error(), "role") {
 		t.Errorf("Open of a replica: %v, want that its role is named", err)
 	}
@@ -145,7 +145,7 @@ func TestReplica(t *testing.T) {
 	}
 	p.inStep(t)
 	p.replica.do("REPLICAOF", "NO", "ONE")
-	host, port, _ := net.SplitHostPort(p.replica.addr)
+	host, port, _ := net.SplitHostPort(p.replica.Address())
 	p.primary.do("REPLICAOF", host, port)
 	for name, call := range map[string]func() error{
 		"Load":      func() error { _, _, err := b.Load(t.Context(), "k"); return err },

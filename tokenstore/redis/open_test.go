@@ -202,7 +202,7 @@ func TestNeverTwice(t *testing.T) {
 	t.Parallel()
 	server := startServer(t)
 	o := server.store()
-	r := startRelay(t, server.addr)
+	r := startRelay(t, server.Address())
 	b := openBackend(t, through(r, o))
 	defer func() { _ = b.Close() }()
 	id := session.ID{1}

@@ -141,7 +141,7 @@ func TestRandom(t *testing.T) {
 	var wg sync.WaitGroup
 	var waited atomic.Int64
 	for i := range 2 {
-		p := &process{u: u, relay: startRelay(t, server.addr)}
+		p := &process{u: u, relay: startRelay(t, server.Address())}
 		p.store = openStore(t, through(p.relay, o), func(o *session.Options) {
 			o.TTL, o.Margin, o.Linger, o.Clock = rTTL, rMargin, rLinger, p.clock
 			o.Observe.RemoteWait = func(time.Duration) { waited.Add(1) }

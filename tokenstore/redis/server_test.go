@@ -1,16 +1,10 @@
 package redis_test
 
 import (
-	"bytes"
 	"context"
 	"flag"
 	"fmt"
-	"math/rand/v2"
-	"net"
 	"os"
-	"os/exec"
-	"path/filepath"
-	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -19,6 +13,7 @@ import (
 
 	"github.com/fenceproxy/fenceproxy/tokenstore"
 	"github.com/fenceproxy/fenceproxy/tokenstore/redis"
+	"github.com/fenceproxy/fenceproxy/tokenstore/redis/redistest"
 	"github.com/fenceproxy/fenceproxy/tokenstore/session"
 )
 
@@ -28,88 +23,42 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// server is one redis-server of a test: on loopback, in a directory of its own.
+// server is one redis-server of a test.
 type server struct {
-	t    testing.TB
-	addr string
-	args []string
-	cmd  *exec.Cmd
-	log  bytes.Buffer
-	raw  *client.Client // for what a proxy would not do
+	*redistest.Server
+	t   testing.TB
+	raw *client.Client // for what a proxy would not do
 }
 
 // startServer starts a Redis that syncs every write, as far as args do not say
 // otherwise.
 func startServer(t testing.TB, args ...string) *server {
 	t.Helper()
-	s := &server{t: t, args: append([]string{"--dir", t.TempDir(), "--appendonly", "yes", "--appendfsync", "always", "--save", ""}, args...)}
-	t.Cleanup(func() {
-		s.kill()
-		if s.raw != nil {
-			_ = s.raw.Close()
-		}
-		if t.Failed() {
-			t.Logf("redis-server at %s:\n%s", s.addr, s.log.String())
-		}
-	})
-	for range 5 { // a port that was free a moment ago may be taken
-		// Below those that outgoing connections get: it is started there again.
-		s.addr = fmt.Sprintf("127.0.0.1:%d", 12_000+rand.IntN(18_000))
-		if s.run() {
-			return s
-		}
-	}
-	t.Fatalf("redis-server does not start:\n%s", s.log.String())
-	return nil
-}
-
-// run starts it, at the same address each time, and reports whether it answers.
-func (s *server) run() bool {
-	s.t.Helper()
-	path, err := exec.LookPath("redis-server")
+	r, err := redistest.New(args...)
 	if err != nil {
-		s.t.Fatal("redis-server is not here, and this test needs the real one: run make deps, or on Debian apt-get install redis-server")
+		t.Fatal(err)
 	}
-	_, port, _ := net.SplitHostPort(s.addr)
-	s.cmd = exec.Command(path, append([]string{"--bind", "127.0.0.1", "--port", port}, s.args...)...)
-	s.cmd.Dir = filepath.Clean(s.args[1])
-	s.cmd.Stdout, s.cmd.Stderr = &s.log, &s.log
-	if err := s.cmd.Start(); err != nil {
-		s.t.Fatal(err)
-	}
-	if s.raw != nil {
-		_ = s.raw.Close()
-	}
-	s.raw = client.NewClient(&client.Options{Addr: s.addr, MaxRetries: -1, Protocol: 2})
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-		if info, err := s.raw.Info(context.Background(), "server").Result(); err == nil {
-			if bytes.Contains([]byte(info), []byte("process_id:"+strconv.Itoa(s.cmd.Process.Pid)+"\r\n")) {
-				return true
-			}
-			break // the port was taken by another one
-		}
-	}
-	s.kill()
-	return false
+	r.CloseAfter(t)
+	s := &server{Server: r, t: t}
+	s.connect()
+	t.Cleanup(func() { _ = s.raw.Close() })
+	return s
 }
 
-// kill ends it as a crash would.
-func (s *server) kill() {
-	if s.cmd != nil {
-		_ = s.cmd.Process.Kill()
-		_ = s.cmd.Wait()
-		s.cmd = nil
-	}
+func (s *server) connect() {
+	s.raw = client.NewClient(&client.Options{Addr: s.Address(), MaxRetries: -1, Protocol: 2})
 }
 
 // restart kills it, waits, and starts it again with what it has on disk.
 func (s *server) restart(pause time.Duration) {
 	s.t.Helper()
-	s.kill()
+	_ = s.raw.Close()
+	s.Kill()
 	time.Sleep(pause)
-	if !s.run() {
-		s.t.Fatal("it does not start again")
+	if err := s.Start(); err != nil {
+		s.t.Fatal(err)
 	}
+	s.connect()
 }
 
 func (s *server) do(args ...any) any {
@@ -125,7 +74,7 @@ var stores atomic.Int64
 
 // options name a store of its own on the server.
 func (s *server) options() redis.Options {
-	return redis.Options{URL: "redis://" + s.addr, Prefix: fmt.Sprintf("test%d:", stores.Add(1))}
+	return redis.Options{URL: "redis://" + s.Address(), Prefix: fmt.Sprintf("test%d:", stores.Add(1))}
 }
 
 // store makes a store of its own on the server.
@@ -147,14 +96,16 @@ func openBackend(t testing.TB, o redis.Options) *redis.Backend {
 	return b
 }
 
-const settle = 500 * time.Millisecond
+const (
+	ttl    = 3 * time.Second
+	margin = time.Second
+	settle = 500 * time.Millisecond
+)
 
-// openStore opens a proxy's store, which is closed when the test ends. Its
-// session outlives what a busy machine does, where change does not say
-// otherwise.
+// openStore opens a proxy's store, which is closed when the test ends.
 func openStore(t testing.TB, o redis.Options, change ...func(*session.Options)) *session.Store {
 	t.Helper()
-	so := session.Options{TTL: 20 * time.Second, Margin: 5 * time.Second, Linger: settle, SweepEvery: 100 * time.Millisecond}
+	so := session.Options{TTL: ttl, Margin: margin, Linger: settle, SweepEvery: 100 * time.Millisecond}
 	for _, f := range change {
 		f(&so)
 	}

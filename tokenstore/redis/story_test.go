@@ -21,7 +21,7 @@ func TestStories(t *testing.T) {
 	server := startServer(t)
 	stories.Run(t, func(*testing.T) stories.Place {
 		o := server.store()
-		return stories.Place{Address: server.addr, Open: func(t *testing.T, address string) session.Backend {
+		return stories.Place{Address: server.Address(), Open: func(t *testing.T, address string) session.Backend {
 			o := o
 			o.URL = "redis://" + address
 			return openBackend(t, o)
@@ -136,7 +136,7 @@ func TestStoryRolledBack(t *testing.T) {
 func TestStoryForgottenConnections(t *testing.T) {
 	t.Parallel()
 	server := startServer(t)
-	r := startRelay(t, server.addr)
+	r := startRelay(t, server.Address())
 	s := openStore(t, through(r, server.store()), func(o *session.Options) {
 		o.TTL, o.Margin, o.OpTimeout = 9*time.Second, 1500*time.Millisecond, 4500*time.Millisecond // a keepalive each 2.5s
 	})
@@ -191,7 +191,7 @@ func TestStoryX12(t *testing.T) {
 	t.Parallel()
 	server := startServer(t)
 	o := server.store()
-	r := startRelay(t, server.addr)
+	r := startRelay(t, server.Address())
 	a := openStore(t, through(r, o), often, func(o *session.Options) { o.OpTimeout = 2 * time.Second })
 	b := openStore(t, o)
 	mustAdmit(t, a, mark("other", 1)).Release() // the server has to know the script
@@ -217,7 +217,7 @@ func TestStoryX12(t *testing.T) {
 func TestWatchFindsOut(t *testing.T) {
 	t.Parallel()
 	server := startServer(t)
-	r := startRelay(t, server.addr)
+	r := startRelay(t, server.Address())
 	b := openBackend(t, through(r, server.store()))
 	ended := make(chan error, 1)
 	go func() { ended <- b.Watch(t.Context(), nobody{}) }()

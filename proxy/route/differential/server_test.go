@@ -7,11 +7,14 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/fenceproxy/fenceproxy/tokenstore/servertest"
 )
 
 // mark parts the fields of an answer. It is another one in every run, so that
@@ -35,23 +38,27 @@ func startServers(t *testing.T) map[string]*server {
 	all := map[string]*server{}
 	add := func(name, addr string) { all[name] = &server{name, addr, map[string]fields{}} }
 
-	p := freePorts(t, 3)
-	dir, file := configure(t, "nginx.conf", "MARK", mark, "ADDRESS0", "127.0.0.1:"+p[0], "ADDRESS1", "127.0.0.1:"+p[1])
-	start(t, nil, nil, program(t, "nginx", "nginx"), "-p", dir, "-c", file, "-e", filepath.Join(dir, "error.log")).untilListens(t, filepath.Join(dir, "error.log"), p[:2]...)
-	add("nginx", "127.0.0.1:"+p[0])
-	add("lenient nginx", "127.0.0.1:"+p[1])
+	nginx := servertest.Run(t, 2, func(addrs []string) *exec.Cmd {
+		dir, file := configure(t, "nginx.conf", "MARK", mark, "ADDRESS0", addrs[0], "ADDRESS1", addrs[1])
+		return exec.Command(servertest.Find(t, "nginx", "nginx"), "-p", dir, "-c", file, "-e", "stderr")
+	})
+	add("nginx", nginx[0])
+	add("lenient nginx", nginx[1])
 
-	dir, file = configure(t, "lighttpd.conf", "PORT0", p[2], "APPLICATION", scgiApplication(t))
-	start(t, nil, nil, program(t, "lighttpd", "lighttpd"), "-D", "-f", file).untilListens(t, filepath.Join(dir, "error.log"), p[2])
-	add("lighttpd", "127.0.0.1:"+p[2])
+	application := scgiApplication(t)
+	add("lighttpd", servertest.Run(t, 1, func(addrs []string) *exec.Cmd {
+		_, port, _ := net.SplitHostPort(addrs[0])
+		_, file := configure(t, "lighttpd.conf", "PORT0", port, "APPLICATION", application)
+		return exec.Command(servertest.Find(t, "lighttpd", "lighttpd"), "-D", "-f", file)
+	})[0])
 
 	add("wsgi", ports(t, "it needs Python's standard library: on Debian apt-get install python3", nil,
-		program(t, "python3", "python3"), filepath.Join("testdata", "wsgi.py"), mark)[0])
+		servertest.Find(t, "python3", "python3"), filepath.Join("testdata", "wsgi.py"), mark)[0])
 
 	addrs := ports(t, "it needs Express: run make deps, on Debian apt-get install node-express, elsewhere npm install express and name its directory in NODE_PATH",
 		// Where Debian has its modules, also for a node that is not Debian's.
 		[]string{"NODE_PATH=" + strings.Trim(os.Getenv("NODE_PATH")+":/usr/share/nodejs:/usr/lib/nodejs", ":")},
-		program(t, "node", "nodejs"), filepath.Join("testdata", "node.js"), mark)
+		servertest.Find(t, "node", "nodejs"), filepath.Join("testdata", "node.js"), mark)
 	add("node", addrs[0])
 	add("express", addrs[1])
 	return all

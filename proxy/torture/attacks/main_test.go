@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -22,21 +21,7 @@ import (
 // patience is how long one step may take on a machine that is busy.
 const patience = 30 * time.Second
 
-// built is the proxy's binary, made once, when the first test asks for it.
-var built func() (string, error)
-
-func TestMain(m *testing.M) {
-	os.Exit(func() int {
-		dir, err := os.MkdirTemp("", "fenceproxy-attacks-")
-		if err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			return 1
-		}
-		defer os.RemoveAll(dir)
-		built = sync.OnceValues(func() (string, error) { return torture.Build(dir) })
-		return m.Run()
-	}())
-}
+func TestMain(m *testing.M) { torture.Main(m) }
 
 // proxy is the binary as a process, in a directory of its own.
 type proxy struct {
@@ -57,7 +42,7 @@ rules:
 // its configuration, in YAML; listen, admin and store are there.
 func newProxy(t *testing.T, upstream, settings string) *proxy {
 	t.Helper()
-	binary, err := built()
+	binary, err := torture.Binary()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,15 +65,7 @@ func newProxy(t *testing.T, upstream, settings string) *proxy {
 	if err := p.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		p.Kill()
-		if bad := p.Complaints(); bad != "" {
-			t.Errorf("the proxy's log has:\n%s", bad)
-		}
-		if t.Failed() {
-			t.Logf("the proxy's log ends with:\n%s", p.Log(4<<10))
-		}
-	})
+	p.KillAfter(t, "the proxy")
 	return &proxy{Proxy: p, t: t, dir: dir}
 }
 

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/fenceproxy/fenceproxy/tokenstore/servertest"
 )
 
 // Slow clients, as slowhttptest plays them, sixty of each kind at once:
@@ -14,7 +16,7 @@ import (
 // ranges without number. The proxy ends them, each by the timeout that is its
 // own, and others are served meanwhile.
 func TestSlowClients(t *testing.T) {
-	slowhttptest := program(t, "slowhttptest", "slowhttptest")
+	slowhttptest := servertest.Find(t, "slowhttptest", "slowhttptest")
 	a := newAPI(t)
 	p := newProxy(t, "http://"+a.addr, plain+`
   - {name: drafts, path: "/drafts/{id}", key: "draft:{id}", token: optional}

@@ -17,13 +17,13 @@ import (
 var backends = map[string]func(t *testing.T, dir string) (addr string){
 	"nginx": startNginx,
 	"node": func(t *testing.T, dir string) string {
-		return port(t, start(t, program(t, "node", "nodejs"), "testdata/node.js", filepath.Join(dir, "seen"), "strict"))
+		return script(t, "node", "nodejs", "testdata/node.js", filepath.Join(dir, "seen"), "strict")
 	},
 	"lenient node": func(t *testing.T, dir string) string {
-		return port(t, start(t, program(t, "node", "nodejs"), "testdata/node.js", filepath.Join(dir, "seen"), "lenient"))
+		return script(t, "node", "nodejs", "testdata/node.js", filepath.Join(dir, "seen"), "lenient")
 	},
 	"wsgi": func(t *testing.T, dir string) string {
-		return port(t, start(t, program(t, "python3", "python3"), "testdata/wsgi.py", filepath.Join(dir, "seen")))
+		return script(t, "python3", "python3", "testdata/wsgi.py", filepath.Join(dir, "seen"))
 	},
 }
 

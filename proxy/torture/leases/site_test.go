@@ -85,7 +85,7 @@ func (m *server) start() error {
 
 func (s *site) newServer() *server {
 	s.Helper()
-	bin, err := built()
+	bin, err := torture.Binary()
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -93,24 +93,22 @@ func (s *site) newServer() *server {
 	if err != nil {
 		s.Fatal(err)
 	}
+	setting := "" // of its own
+	if s.engine != nil {
+		setting = s.engine.Setting(s.engine.Address())
+	}
 	p, err := torture.NewProxy(s.h, bin, s.TempDir(), torture.Settings{Upstream: s.back.URL(), Settle: settle, Response: response, Drain: drain,
 		Shutdown: 1500 * time.Millisecond, Leases: leases,
-		Store: torture.Shared{Engine: s.engine.setting, TTL: sessionTTL, Margin: margin, Linger: linger}})
+		Store: torture.Shared{Engine: setting, TTL: sessionTTL, Margin: margin, Linger: linger}})
 	if err != nil {
 		s.Fatal(err)
 	}
 	m := &server{Proxy: p, tap: s.ledger.tap(leases), direct: "http://" + leases}
 	s.Cleanup(func() {
-		m.Kill()
 		m.tap.front.CloseClientConnections()
 		m.tap.front.Close()
-		if bad := m.Complaints(); bad != "" {
-			s.Errorf("the log of a server has:\n%s", bad)
-		}
-		if s.Failed() {
-			s.Logf("the log of a server ends with:\n%s", m.Log(3<<10))
-		}
 	})
+	m.KillAfter(s, "a server")
 	return m
 }
 

@@ -63,7 +63,7 @@ func TestTortureLeases(t *testing.T) {
 
 // quiet reports whether too little has happened so far.
 func (s *storm) quiet() bool {
-	return s.faults[0].Load() == 0 || s.engine.server != nil && s.faults[3].Load() == 0 || len(count(s.h.Events()).quiet()) > 0
+	return s.faults[0].Load() == 0 || s.engine != nil && s.faults[3].Load() == 0 || len(count(s.h.Events()).quiet()) > 0
 }
 
 func (s *storm) fault(format, holder string, a ...any) {
@@ -103,7 +103,7 @@ func (s *storm) run(length time.Duration) {
 	for i, m := range s.servers {
 		disturbers.Go(func() { s.disturb(rand.New(rand.NewPCG(s.seed, 1<<32+uint64(i))), m) })
 	}
-	if s.engine.server != nil {
+	if s.engine != nil {
 		disturbers.Go(func() { s.disturbStore(rand.New(rand.NewPCG(s.seed, 1<<33))) })
 	}
 	// A busy machine may need longer until there is something to judge.
@@ -201,8 +201,8 @@ func (s *storm) disturbStore(rng *rand.Rand) {
 		}
 		s.faults[3].Add(1)
 		s.fault("the store ended", "")
-		s.engine.server.Kill()
+		s.engine.Kill()
 		time.Sleep(time.Duration(rng.Int64N(int64(500 * time.Millisecond))))
-		s.fail(s.engine.server.Start())
+		s.fail(s.engine.Start())
 	}
 }

@@ -80,7 +80,7 @@ func (v *visit) run() error {
 	if !v.fence {
 		args = append(args, "--no-fence")
 	}
-	bin, err := built()
+	bin, err := torture.Binary()
 	if err != nil {
 		return err
 	}

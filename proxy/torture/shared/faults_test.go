@@ -105,9 +105,9 @@ func (s *storm) disturbStore(rng *rand.Rand) {
 		}
 		s.alone.RLock()
 		s.begin("ended", "the store")
-		s.engine.server.Kill()
+		s.engine.Kill()
 		s.sleep(rng, 0, time.Second)
-		err := s.engine.server.Start()
+		err := s.engine.Start()
 		s.alone.RUnlock()
 		if err != nil {
 			s.fail(err)

@@ -58,14 +58,14 @@ func api(b *testing.B) string {
 
 // single starts one proxy over an engine, or over an embedded store.
 func single(b *testing.B, start func() (engine, error)) *torture.Proxy {
-	bin, err := built()
+	bin, err := torture.Binary()
 	if err != nil {
 		b.Fatal(err)
 	}
 	s := torture.Settings{Upstream: api(b)}
 	if start != nil {
 		e := newEngine(b, start)
-		s.Store.Engine = e.setting(e.address)
+		s.Store.Engine = e.Setting(e.Address())
 	}
 	p, err := torture.NewProxy(torture.NewHistory(), bin, b.TempDir(), s)
 	if err != nil {

@@ -104,14 +104,14 @@ func assemble(t testing.TB, start func() (engine, error), n int, s torture.Setti
 
 func (f *fleet) newMember(name string, s torture.Settings) *member {
 	f.Helper()
-	bin, err := built()
+	bin, err := torture.Binary()
 	if err != nil {
 		f.Fatal(err)
 	}
 	m := &member{name: name,
-		store:  f.relay(f.engine.address, torture.RelayOptions{}),
+		store:  f.relay(f.engine.Address(), torture.RelayOptions{}),
 		origin: f.relay(strings.TrimPrefix(f.back.URL(), "http://"), torture.RelayOptions{Drops: true})}
-	s.Upstream, s.Store.Engine = "http://"+m.origin.Addr, f.engine.setting(m.store.Addr)
+	s.Upstream, s.Store.Engine = "http://"+m.origin.Addr, f.engine.Setting(m.store.Addr)
 	dir, err := os.MkdirTemp(f.TempDir(), name)
 	if err != nil {
 		f.Fatal(err)
@@ -119,15 +119,7 @@ func (f *fleet) newMember(name string, s torture.Settings) *member {
 	if m.Proxy, err = torture.NewProxy(f.h, bin, dir, s); err != nil {
 		f.Fatal(err)
 	}
-	f.Cleanup(func() {
-		m.Kill()
-		if bad := m.Complaints(); bad != "" {
-			f.Errorf("the log of proxy %s has:\n%s", name, bad)
-		}
-		if f.Failed() {
-			f.Logf("the log of proxy %s ends with:\n%s", name, m.Log(4<<10))
-		}
-	})
+	m.KillAfter(f, "proxy "+name)
 	return m
 }
 

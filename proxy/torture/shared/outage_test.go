@@ -43,7 +43,7 @@ func TestStoreGone(t *testing.T) {
 		}
 		time.Sleep(500 * time.Millisecond)
 		down := f.fault("the store is ended")
-		f.engine.server.Kill()
+		f.engine.Kill()
 		time.Sleep(ttl + 2*time.Second)
 		for _, m := range f.members {
 			if status, text := m.ask("/readyz"); status != 503 {
@@ -51,7 +51,7 @@ func TestStoreGone(t *testing.T) {
 			}
 		}
 		up := f.fault("the store is started")
-		if err := f.engine.server.Start(); err != nil {
+		if err := f.engine.Start(); err != nil {
 			t.Fatal(err)
 		}
 		for _, m := range f.members {

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/fenceproxy/fenceproxy/tokenstore/servertest"
 )
 
 // TestClients runs HTTP clients of several languages against the proxy, each
@@ -17,12 +19,12 @@ import (
 // refusal, not just see its upload break. What it prints for each step is what
 // is looked at; fresh and kept say on what connection a request went out.
 func TestClients(t *testing.T) {
-	node := program(t, "node", "nodejs")
+	node := servertest.Find(t, "node", "nodejs")
 	for _, client := range []struct {
 		name string
 		args []string
 	}{
-		{"http.client", []string{program(t, "python3", "python3"), "testdata/clients/http_client.py"}},
+		{"http.client", []string{servertest.Find(t, "python3", "python3"), "testdata/clients/http_client.py"}},
 		{"requests", []string{withRequests(t), "testdata/clients/requests_session.py"}},
 		{"node http", []string{node, "testdata/clients/node_http.mjs"}},
 		{"node fetch", []string{node, "testdata/clients/node_fetch.mjs"}},

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/fenceproxy/fenceproxy/tokenstore/servertest"
 )
 
 // curl runs one command line of it against the proxy. What it prints ends with
@@ -19,7 +21,7 @@ import (
 func curl(t *testing.T, stdin []byte, args ...string) (body string, status, uploaded, connects int) {
 	t.Helper()
 	line := append([]string{"-q", "-sS", "--noproxy", "*", "--max-time", "30"}, args...)
-	cmd := exec.Command(program(t, "curl", "curl"), line...)
+	cmd := exec.Command(servertest.Find(t, "curl", "curl"), line...)
 	cmd.Args = append(cmd.Args, "-w", "\n%{http_code} %{size_upload} %{num_connects}")
 	cmd.Stdin = bytes.NewReader(stdin)
 	var stderr bytes.Buffer
@@ -96,7 +98,7 @@ func TestCurl(t *testing.T) {
 
 // curlParts lets each part of an answer go when curl has printed the one before.
 func curlParts(t *testing.T, a *api, url string) {
-	cmd := exec.Command(program(t, "curl", "curl"), "-q", "-sS", "--noproxy", "*", "-N", url)
+	cmd := exec.Command(servertest.Find(t, "curl", "curl"), "-q", "-sS", "--noproxy", "*", "-N", url)
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -1,32 +1,14 @@
 package suites
 
 import (
-	"fmt"
-	"os"
-	"os/exec"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/fenceproxy/fenceproxy/proxy/torture"
 )
 
-// built is the proxy's binary, made once, when the first test asks for it.
-var built func() (string, error)
-
-func TestMain(m *testing.M) {
-	os.Exit(func() int {
-		dir, err := os.MkdirTemp("", "fenceproxy-suites-")
-		if err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			return 1
-		}
-		defer os.RemoveAll(dir)
-		built = sync.OnceValues(func() (string, error) { return torture.Build(dir) })
-		return m.Run()
-	}())
-}
+func TestMain(m *testing.M) { torture.Main(m) }
 
 // newProxy starts the proxy in front of an upstream, which need not listen yet.
 // Writes that are lost from sight stay unsettled for as long as the test runs,
@@ -34,7 +16,7 @@ func TestMain(m *testing.M) {
 // disk that is busy, which drain_timeout bounds too.
 func newProxy(t *testing.T, upstream string) *torture.Proxy {
 	t.Helper()
-	binary, err := built()
+	binary, err := torture.Binary()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,26 +29,8 @@ func newProxy(t *testing.T, upstream string) *torture.Proxy {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		p.Kill()
-		if bad := p.Complaints(); bad != "" {
-			t.Errorf("the proxy's log has:\n%s", bad)
-		}
-		if t.Failed() {
-			t.Logf("the proxy's log ends with:\n%s", p.Log(4<<10))
-		}
-	})
+	p.KillAfter(t, "the proxy")
 	return p
-}
-
-// program finds a program, or says which Debian package has it.
-func program(t *testing.T, name, pkg string) string {
-	t.Helper()
-	path, err := exec.LookPath(name)
-	if err != nil {
-		t.Fatalf("%s is not here, and this test needs the real one: run make deps, or on Debian apt-get install %s", name, pkg)
-	}
-	return path
 }
 
 // host is the host:port of a URL.

@@ -1,7 +1,6 @@
 package suites
 
 import (
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -9,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/fenceproxy/fenceproxy/proxy/torture"
+	"github.com/fenceproxy/fenceproxy/tokenstore/servertest"
 )
 
 // TestVarnishtest runs the scripts in testdata/vtc, each with a proxy of its
@@ -17,7 +17,7 @@ import (
 // macros: ${upstream}, where a server listens for the proxy, ${proxy}, where
 // clients connect to, and ${admin}, the proxy's admin listener.
 func TestVarnishtest(t *testing.T) {
-	varnishtest := program(t, "varnishtest", "varnish")
+	varnishtest := servertest.Find(t, "varnishtest", "varnish")
 	scripts, err := filepath.Glob("testdata/vtc/*.vtc")
 	if err != nil || len(scripts) < 20 {
 		t.Fatalf("found %d scripts (%v): this has shown nothing", len(scripts), err)
@@ -25,10 +25,11 @@ func TestVarnishtest(t *testing.T) {
 	for _, script := range scripts {
 		t.Run(strings.TrimSuffix(filepath.Base(script), ".vtc"), func(t *testing.T) {
 			t.Parallel() // they wait more than they work
-			l := reserve(t)
-			upstream := l.Addr().String()
+			upstream, err := torture.FreeAddress()
+			if err != nil {
+				t.Fatal(err)
+			}
 			p := newProxy(t, upstream)
-			_ = l.Close()
 			cmd := exec.Command(varnishtest, "-t", "30",
 				"-D", "upstream="+upstream, "-D", "proxy="+p.Addr, "-D", "admin="+host(p.Admin), script)
 			cmd.Env = append(os.Environ(), "TMPDIR="+t.TempDir()) // where it works
@@ -39,23 +40,4 @@ func TestVarnishtest(t *testing.T) {
 			}
 		})
 	}
-}
-
-// reserve keeps an address until a script's server listens there, so that the
-// proxy does not take it.
-func reserve(t *testing.T) net.Listener {
-	t.Helper()
-	for range 10 {
-		addr, err := torture.FreeAddress()
-		if err != nil {
-			t.Fatal(err)
-		}
-		// A process that is just being started holds, for a moment, a copy of
-		// the socket that was closed meanwhile.
-		if l, err := net.Listen("tcp", addr); err == nil {
-			return l
-		}
-	}
-	t.Fatal("no address stays free")
-	return nil
 }
