@@ -22,12 +22,12 @@ const (
 type client struct {
 	x     *exchange
 	rc    http.ResponseController
-	left  time.Duration    // of the grace
-	gone  bool             // it left, or was detached
-	done  chan struct{}    // closed to end the watch; nil while there is none
-	ended chan struct{}    // closed when it has ended
-	limit <-chan time.Time // fires when response_timeout is over, where a write may stick
-	stuck chan error       // gets the end of a write that goes on without us; nil for none
+	left  time.Duration // of the grace
+	gone  bool          // it left, or was detached
+	done  chan struct{} // closed to end the watch; nil while there is none
+	ended chan struct{} // closed when it has ended
+	limit time.Time     // see until; zero before
+	stuck chan error    // gets the end of a write that goes on without us; nil for none
 }
 
 func (x *exchange) newClient() client {
@@ -73,11 +73,8 @@ func (c *client) timely(f func() error) {
 		c.apart(f)
 		return
 	}
-	overtaken := c.done != nil && isClosed(c.x.ticket.Overtaken())
 	start := time.Now()
-	if overtaken {
-		_ = c.rc.SetWriteDeadline(start.Add(c.left))
-	}
+	overtaken := c.done != nil && c.deadline(start)
 	defer c.patiently()()
 	if f() != nil {
 		c.gone = true
@@ -85,6 +82,30 @@ func (c *client) timely(f func() error) {
 	if overtaken {
 		c.left -= time.Since(start)
 	}
+}
+
+// deadline bounds the write that begins now. It reports whether the write is
+// overtaken, which is asked last: the watch may have set the deadline before.
+func (c *client) deadline(start time.Time) (overtaken bool) {
+	_ = c.rc.SetWriteDeadline(c.until(start))
+	if overtaken = isClosed(c.x.ticket.Overtaken()); overtaken {
+		_ = c.rc.SetWriteDeadline(start.Add(c.left))
+	}
+	return overtaken
+}
+
+// until is how long a write that begins now may take where no raise waits. The
+// response_timeout counts from the end of the upload: as long as that goes on, it
+// is for each write anew.
+func (c *client) until(now time.Time) time.Time {
+	end := now.Add(c.x.rule.ResponseTimeout)
+	switch {
+	case c.x.body.streaming && !c.x.body.ended.Load():
+		return end
+	case c.limit.IsZero():
+		c.limit = end
+	}
+	return c.limit
 }
 
 // patiently resets a stream whose client has not taken the piece of its answer
@@ -129,9 +150,8 @@ func (c *client) apart(f func() error) {
 	go func() { ended <- f() }()
 	raised := c.x.ticket.Overtaken()
 	c.x.hurries()
-	if c.limit == nil {
-		c.limit = time.After(c.x.rule.ResponseTimeout)
-	}
+	limit := time.NewTimer(time.Until(c.until(time.Now())))
+	defer limit.Stop()
 	var late <-chan time.Time
 	var since time.Time
 	for {
@@ -148,7 +168,7 @@ func (c *client) apart(f func() error) {
 		case <-late:
 			c.leaveBehind(ended)
 			return
-		case <-c.limit:
+		case <-limit.C:
 			c.leaveBehind(ended)
 			return
 		}
@@ -166,7 +186,6 @@ func (c *client) watch() {
 	if c.done != nil || !c.x.holds || c.sticks() {
 		return
 	}
-	_ = c.rc.SetWriteDeadline(time.Now().Add(c.x.rule.ResponseTimeout))
 	c.done, c.ended = make(chan struct{}), make(chan struct{})
 	c.x.hurries()
 	go func() {

@@ -13,6 +13,7 @@ func TestOverTLS(t *testing.T) {
 		"I": TestStoryI, "L1": TestStoryL1, "L2": TestStoryL2,
 		"client leaves while it waits": TestClientLeavesWhileItWaits,
 		"fast reader":                  TestFastReaderKeepsItsAnswer,
+		"long stream":                  TestLongStream,
 		"stale upload that stalls":     TestStaleUploadsNothing,
 		"stale upload in full":         TestStaleUploadInFullGetsItsAnswer,
 	} {
