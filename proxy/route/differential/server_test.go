@@ -35,11 +35,17 @@ func startServers(t *testing.T) map[string]*server {
 	all := map[string]*server{}
 	add := func(name, addr string) { all[name] = &server{name, addr, map[string]fields{}} }
 
-	p := freePorts(t, 3)
-	dir, file := configure(t, "nginx.conf", "MARK", mark, "ADDRESS0", "127.0.0.1:"+p[0], "ADDRESS1", "127.0.0.1:"+p[1])
-	start(t, nil, nil, program(t, "nginx", "nginx"), "-p", dir, "-c", file, "-e", filepath.Join(dir, "error.log")).untilListens(t, filepath.Join(dir, "error.log"), p[:2]...)
+	php := startPHP(t, add)
+	p := freePorts(t, 5)
+	dir, file := configure(t, "nginx.conf", "MARK", mark, "APPLICATION", php, "ADDRESS0", "127.0.0.1:"+p[0], "ADDRESS1", "127.0.0.1:"+p[1], "ADDRESS2", "127.0.0.1:"+p[3], "ADDRESS3", "127.0.0.1:"+p[4])
+	start(t, nil, nil, program(t, "nginx", "nginx"), "-p", dir, "-c", file, "-e", filepath.Join(dir, "error.log")).untilListens(t, filepath.Join(dir, "error.log"), p[0], p[1], p[3], p[4])
 	add("nginx", "127.0.0.1:"+p[0])
 	add("lenient nginx", "127.0.0.1:"+p[1])
+	add("nginx and PHP", "127.0.0.1:"+p[3])
+	add("nginx with the path in the query", "127.0.0.1:"+p[4])
+	copyFile(t, filepath.Join("testdata", "php.php"), filepath.Join(dir, "php.php"))
+	startApache(t, php, add)
+	startJava(t, add)
 
 	dir, file = configure(t, "lighttpd.conf", "PORT0", p[2], "APPLICATION", scgiApplication(t))
 	start(t, nil, nil, program(t, "lighttpd", "lighttpd"), "-D", "-f", file).untilListens(t, filepath.Join(dir, "error.log"), p[2])
