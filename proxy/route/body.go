@@ -22,6 +22,9 @@ func (part *keyPart) bodyValue(m *Match, r *http.Request, body []byte) (value, w
 	switch part.from {
 	case fromForm:
 		value, why = formValue(string(body), m.query, part.name)
+		if why == "" {
+			why = besideCookie(r.Header, part.name)
+		}
 		if why == "" && !isASCII(value) && !saysUTF8(r.Header) {
 			return "", "is not ASCII, and Content-Type does not say that the form is UTF-8, so that some upstreams read it as ISO-8859-1; send " + contentTypes(fromForm) + "; charset=utf-8"
 		}

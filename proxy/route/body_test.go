@@ -182,6 +182,24 @@ func TestFormBesideQuery(t *testing.T) {
 	}
 }
 
+// So is one of a cookie.
+func TestFieldBesideCookie(t *testing.T) {
+	for _, from := range []string{"query", "form"} {
+		table := mustNew(t, Rule{Name: "r", Paths: []string{"/a"}, Keys: keyed("{" + from + ".a_id}")})
+		for cookie, want := range map[string]string{
+			"b=2; c": "1", "b=a_id": "1", "a_id=2": "key-unresolvable", "b=2;A.id=2": "key-unresolvable", "b, a%5Fid": "key-unresolvable",
+		} {
+			target, body := "/a?a_id=1", "x"
+			if from == "form" {
+				target, body = "/a", "a_id=1"
+			}
+			if got, detail := result(t, table, withBody(target, body, asForm, "Cookie: z=0", "Cookie: "+cookie)); got != want {
+				t.Errorf("%s beside the cookie %s: got %s (%s), want %s", from, cookie, got, detail, want)
+			}
+		}
+	}
+}
+
 // Some servers can be told to read the query in the charset of the body.
 func TestQueryBesideCharset(t *testing.T) {
 	const none = "key-unresolvable"

@@ -23,6 +23,9 @@ func queryValue(query, name string, h http.Header) (value, why string) {
 	if charset := charsetOf(h); charset != "" && charset != "utf-8" && !(isASCII(f.value) && likeASCII(charset)) {
 		return "", "cannot be read: Content-Type has the charset " + strconv.Quote(charset) + ", in which some upstreams read the query too; send UTF-8"
 	}
+	if why := besideCookie(h, name); why != "" {
+		return "", why
+	}
 	return f.value, ""
 }
 

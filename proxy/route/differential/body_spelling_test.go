@@ -25,7 +25,7 @@ func bodyParts() []bodyPart {
 		`<order id="caf` + "Ã©" + `"><id>a b</id></order>`, `<?xml version="1.0" encoding="UTF-8"?><order x="y" id="42"><id>x/y</id></order>`}
 	return []bodyPart{
 		{"query", "order:{query.order_id}", "text/plain", forms, []func(*rand.Rand, *spelling){
-			editFields(onQuery), editFields(onQuery), charset, charset, charset}},
+			editFields(onQuery), editFields(onQuery), charset, charset, charset, cookie}},
 		{"form", "order:{form.order_id}", form, forms, []func(*rand.Rand, *spelling){
 			editFields(onBody), editFields(onBody), editFields(onBody), besideForm, charset, charset}},
 		{"json", "order:{json:/order_id}", json, []string{`{"order_id":42}`, `{"order_id":"AbC"}`, `{"x":{"order_id":9},"order_id":"a/b","y":[]}`, `{"order_id":"caf` + "é" + `"}`,
@@ -84,6 +84,9 @@ func rememberedBodies(part bodyPart) (all []spelling) {
 		{"json", "", `{"order_id":true}`, ""},
 		// PHP's own server looks past a second ?.
 		{"form", "", "order_id=42", "/orders??order_id=9"},
+		// $_REQUEST has cookies, and lets them win.
+		{"form", "\r\nCookie: a=b; order.id=9", "order_id=42", ""},
+		{"query", "\r\nCookie: order_id=9", "order_id=42", ""},
 	} {
 		if was.part == part.name {
 			s := part.spelling(was.text)
@@ -167,10 +170,15 @@ func besideForm(r *rand.Rand, s *spelling) {
 	case 0:
 		s.method = pick(r, "PUT", "PATCH", "DELETE")
 	case 1:
-		s.lines = append(s.lines, "Cookie: "+strings.ReplaceAll(names(r), "\t", "")+"=9")
+		cookie(r, s)
 	default:
 		s.target = "/orders?" + strings.ReplaceAll(names(r), "\t", "%09") + "=" + pick(r, "9", "42", "")
 	}
+}
+
+// cookie is one of the field's name, among others.
+func cookie(r *rand.Rand, s *spelling) {
+	s.lines = append(s.lines, "Cookie: "+pick(r, "", "a=b; ", "a=b;", "a;;", "a=b, ")+strings.ReplaceAll(names(r), "\t", "")+pick(r, "=9", " =9", "= 9", "", "=9; c"))
 }
 
 func editJSON(r *rand.Rand, s *spelling) {

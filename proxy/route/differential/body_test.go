@@ -22,6 +22,7 @@ func bodyReadings() []bodyReading {
 	const byCharset = "it reads ISO-8859-1 where Content-Type says nothing, and honest clients say nothing: the README warns of it"
 	return []bodyReading{
 		{"$_GET", "php -S", "query", "query", ""},
+		{"$_REQUEST", "php -S", "merged", "query", ""},
 		{"$_POST", "php -S", "form", "form", ""},
 		{"$_REQUEST", "php -S", "merged", "form", ""},
 		{"parse_str", "php -S", "parse_str", "form", ""},
@@ -37,6 +38,18 @@ func bodyReadings() []bodyReading {
 		{"Jackson over getReader", "Tomcat", "reader", "json", byCharset},
 		{"Java's DOM", "Tomcat", "xml", "xml", ""},
 		{"Java's DOM", "Tomcat", "attribute", "attribute", ""},
+		{"URLSearchParams", "node", "query", "query", ""},
+		{"URLSearchParams", "node", "form", "form", ""},
+		{"querystring", "node", "querystring", "form", ""},
+		{"JSON.parse", "node", "json", "json", ""},
+		{"Express's query", "express", "query", "query", ""},
+		{"Express's urlencoded", "express", "body", "form", ""},
+		{"Express's json", "express", "body", "json", ""},
+		{"parse_qs", "wsgi", "query", "query", ""},
+		{"parse_qs", "wsgi", "form", "form", ""},
+		{"Python's json", "wsgi", "json", "json", ""},
+		{"ElementTree", "wsgi", "xml", "xml", ""},
+		{"ElementTree", "wsgi", "attribute", "attribute", ""},
 		{"URLDecoder", "the JDK's server", "query", "query", ""},
 		{"URLDecoder", "the JDK's server", "form", "form", ""},
 	}
@@ -63,6 +76,7 @@ func TestBodies(t *testing.T) {
 	t.Logf("seed %d: run again with -seed", *seed)
 	servers, front := map[string]*server{}, startFront(t)
 	add := func(name, addr string) { servers[name] = &server{name, addr, map[string]fields{}} }
+	startScripts(t, add)
 	startPHP(t, add)
 	startJava(t, add)
 	for i, part := range bodyParts() {
@@ -73,7 +87,7 @@ func TestBodies(t *testing.T) {
 			}
 			var trials []*trial
 			fenced, simple := &routed{}, &routed{}
-			for _, s := range mutateBodies(rand.New(rand.NewPCG(*seed, uint64(i))), part, *spellings/2) {
+			for _, s := range mutateBodies(rand.New(rand.NewPCG(*seed, uint64(i))), part, *spellings/4) {
 				raw := s.bytes()
 				tr := &trial{s, raw, front.read(t, raw)}
 				if tr.r == nil {

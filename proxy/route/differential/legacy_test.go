@@ -12,8 +12,9 @@ import (
 func startPHP(t *testing.T, add func(name, addr string)) (fastCGI string) {
 	t.Helper()
 	p := freePorts(t, 2)
+	// Without a php.ini, as in its container, $_REQUEST has the cookies too.
 	script, env := filepath.Join("testdata", "php.php"), []string{"MARK=" + mark}
-	start(t, env, nil, program(t, "php", "php-cli"), "-S", "127.0.0.1:"+p[0], script).untilListens(t, "", p[0])
+	start(t, env, nil, program(t, "php", "php-cli"), "-d", "request_order=GPC", "-S", "127.0.0.1:"+p[0], script).untilListens(t, "", p[0])
 	add("php -S", "127.0.0.1:"+p[0])
 	start(t, append(env, "PHP_FCGI_MAX_REQUESTS=0"), nil, program(t, "php-cgi", "php-cgi"), "-b", "127.0.0.1:"+p[1]).untilListens(t, "", p[1])
 	return p[1]

@@ -51,6 +51,13 @@ func startServers(t *testing.T) map[string]*server {
 	start(t, nil, nil, program(t, "lighttpd", "lighttpd"), "-D", "-f", file).untilListens(t, filepath.Join(dir, "error.log"), p[2])
 	add("lighttpd", "127.0.0.1:"+p[2])
 
+	startScripts(t, add)
+	return all
+}
+
+// startScripts starts the servers that Python and Node have with them.
+func startScripts(t *testing.T, add func(name, addr string)) {
+	t.Helper()
 	add("wsgi", ports(t, "it needs Python's standard library: on Debian apt-get install python3", nil,
 		program(t, "python3", "python3"), filepath.Join("testdata", "wsgi.py"), mark)[0])
 
@@ -60,7 +67,6 @@ func startServers(t *testing.T) map[string]*server {
 		program(t, "node", "nodejs"), filepath.Join("testdata", "node.js"), mark)
 	add("node", addrs[0])
 	add("express", addrs[1])
-	return all
 }
 
 // ask asks a server everything that it was not asked before, byte for byte,
