@@ -209,6 +209,8 @@ func TestQueryBesideCharset(t *testing.T) {
 		{"text/plain; charset=UTF-8", "id=%C3%A9", "%C3%A9"},
 		{"text/plain; charset=iso-8859-1", "id=42", "42"},
 		{"text/plain; charset=windows-1252", "id=42", "42"},
+		{"text/plain; charset=GBK", "id=42", "42"},
+		{"text/plain; charset=utf-8\r\nContent-Type: text/plain; charset=utf-16", "id=42", none},
 		{"text/plain; charset=iso-8859-1", "id=%C3%A9", none},
 		{"text/plain; charset=utf-16", "id=42", none},
 		{"text/plain; charset=iso-2022-jp", "id=%1B(B42", none}, // 42 to those
@@ -216,7 +218,7 @@ func TestQueryBesideCharset(t *testing.T) {
 		{`text/plain; x="charset=IBM037"`, "id=%C2%81", none},
 		{"text/plain", "id=é", none}, // Ã© to Java's own server
 	} {
-		if got, detail := result(t, table, withBody("/a?"+test.query, "x", "Content-Type: "+test.kind)); got != test.want {
+		if got, detail := result(t, table, withBody("/a?"+test.query, "x", strings.Split("Content-Type: "+test.kind, "\r\n")...)); got != test.want {
 			t.Errorf("%s in %s: got %s (%s), want %s", test.query, test.kind, got, detail, test.want)
 		}
 	}

@@ -268,7 +268,7 @@ func editXML(r *rand.Rand, s *spelling) {
 		s.body = splice(b, i+4, end, pick(r, text, text, " "+inside+" ", "\n"+inside+"\n", "<x>"+inside+"</x>", ""))
 	case 2:
 		more := pick(r, "<id>9</id>", "<ID>9</ID>", "<Id>9</Id>", `<id xmlns="u">9</id>`, `<x:id xmlns:x="u">9</x:id>`, "<id/>", "<id\n>9</id >", "<x:id>9</x:id>", "<!--<id>9</id>-->", "<![CDATA[<id>9</id>]]>", "<order><id>9</id></order>", "<ıd>9</ıd>")
-		p := pick2(r, i, end+5)
+		p := []int{i, end + 5}[r.IntN(2)]
 		s.body = splice(b, p, p, more)
 	case 3:
 		s.body = splice(b, at, at, pick(r, ` id="9"`, ` ID="9"`, ` x:id="9" xmlns:x="u"`, ` xml:id="9"`, ` xmlns="u"`, ` xmlns:id="u"`, ` x="1" x="2"`, ` a='<'`, ` xmlns:x="u" x:id="9"`, ` xml:space="preserve"`, ` id=9`, ` id`, "\r\n"))
@@ -282,11 +282,4 @@ func editXML(r *rand.Rand, s *spelling) {
 		s.body = pick(r, b+"<!-- -->", b+"\n", b+"<order/>", b+"x", b+"<?x?>", strings.Replace(b, "<id>", "<id >", 1), strings.Replace(b, "</order>", "</order\n>", 1), strings.ReplaceAll(b, "order", "x:order"), strings.ReplaceAll(b, "order", "Order"), strings.Replace(b, "<order", `<order xmlns="u"`, 1),
 			"<x>"+b+"</x>", strings.ReplaceAll(b, " id=", "\tid\n=\n"), strings.ReplaceAll(b, "<id>", `<id z="1">`), strings.Replace(b, "</order>", "", 1), strings.ReplaceAll(b, "</id>", strings.Repeat("<z>", 120)+strings.Repeat("</z>", 120)+"</id>"))
 	}
-}
-
-func pick2(r *rand.Rand, a, b int) int {
-	if r.IntN(2) == 0 {
-		return a
-	}
-	return b
 }

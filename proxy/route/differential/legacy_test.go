@@ -1,6 +1,7 @@
 package differential
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -26,7 +27,7 @@ func startApache(t *testing.T, php string, add func(name, addr string)) {
 	p := freePorts(t, 4)
 	words := []string{"APPLICATION", php, "MODULES", "/usr/lib/apache2/modules"}
 	for i, name := range []string{"Apache", "Apache with PATH_INFO", "Apache with the path as the query", "Apache with the path in the query"} {
-		words = append(words, "ADDRESS"+string(rune('0'+i)), "127.0.0.1:"+p[i])
+		words = append(words, fmt.Sprintf("ADDRESS%d", i), "127.0.0.1:"+p[i])
 		add(name, "127.0.0.1:"+p[i])
 	}
 	dir, file := configure(t, "apache.conf", words...)

@@ -3,6 +3,7 @@ package differential
 import (
 	"bufio"
 	"crypto/rand"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -36,23 +37,36 @@ func startServers(t *testing.T) map[string]*server {
 	add := func(name, addr string) { all[name] = &server{name, addr, map[string]fields{}} }
 
 	php := startPHP(t, add)
-	p := freePorts(t, 5)
-	dir, file := configure(t, "nginx.conf", "MARK", mark, "APPLICATION", php, "ADDRESS0", "127.0.0.1:"+p[0], "ADDRESS1", "127.0.0.1:"+p[1], "ADDRESS2", "127.0.0.1:"+p[3], "ADDRESS3", "127.0.0.1:"+p[4])
-	start(t, nil, nil, program(t, "nginx", "nginx"), "-p", dir, "-c", file, "-e", filepath.Join(dir, "error.log")).untilListens(t, filepath.Join(dir, "error.log"), p[0], p[1], p[3], p[4])
-	add("nginx", "127.0.0.1:"+p[0])
-	add("lenient nginx", "127.0.0.1:"+p[1])
-	add("nginx and PHP", "127.0.0.1:"+p[3])
-	add("nginx with the path in the query", "127.0.0.1:"+p[4])
-	copyFile(t, filepath.Join("testdata", "php.php"), filepath.Join(dir, "php.php"))
+	startNginx(t, php, add)
 	startApache(t, php, add)
+	startLighttpd(t, add)
 	startJava(t, add)
-
-	dir, file = configure(t, "lighttpd.conf", "PORT0", p[2], "APPLICATION", scgiApplication(t))
-	start(t, nil, nil, program(t, "lighttpd", "lighttpd"), "-D", "-f", file).untilListens(t, filepath.Join(dir, "error.log"), p[2])
-	add("lighttpd", "127.0.0.1:"+p[2])
-
 	startScripts(t, add)
 	return all
+}
+
+// startNginx starts nginx by itself and in front of PHP.
+func startNginx(t *testing.T, php string, add func(name, addr string)) {
+	t.Helper()
+	words := []string{"MARK", mark, "APPLICATION", php}
+	p := freePorts(t, 4)
+	for i, name := range []string{"nginx", "lenient nginx", "nginx and PHP", "nginx with the path in the query"} {
+		words = append(words, fmt.Sprintf("ADDRESS%d", i), "127.0.0.1:"+p[i])
+		add(name, "127.0.0.1:"+p[i])
+	}
+	dir, file := configure(t, "nginx.conf", words...)
+	copyFile(t, filepath.Join("testdata", "php.php"), filepath.Join(dir, "php.php"))
+	log := filepath.Join(dir, "error.log")
+	start(t, nil, nil, program(t, "nginx", "nginx"), "-p", dir, "-c", file, "-e", log).untilListens(t, log, p...)
+}
+
+// startLighttpd starts lighttpd in front of an application of this test's.
+func startLighttpd(t *testing.T, add func(name, addr string)) {
+	t.Helper()
+	p := freePorts(t, 1)
+	dir, file := configure(t, "lighttpd.conf", "PORT0", p[0], "APPLICATION", scgiApplication(t))
+	start(t, nil, nil, program(t, "lighttpd", "lighttpd"), "-D", "-f", file).untilListens(t, filepath.Join(dir, "error.log"), p[0])
+	add("lighttpd", "127.0.0.1:"+p[0])
 }
 
 // startScripts starts the servers that Python and Node have with them.

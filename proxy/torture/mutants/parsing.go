@@ -140,7 +140,7 @@ func paths() []mutant {
 			"proxy/route/charset.go", "charsetOf(h) == \"utf-8\" && strings.Contains(h.Get(\"Content-Type\"), \"charset=\")\n", "charsetOf(h) == \"utf-8\"\n",
 			routePkg, "TestBodyKeys/form in UTF-8, in capitals"),
 		one("key-charset-elsewhere", "the word charset in another parameter is not looked for",
-			"proxy/route/charset.go", "\t\tif err != nil || n > 1 || charset == \"\" ||", "\t\tif err != nil ||",
+			"proxy/route/charset.go", "\tif err != nil || n > 1 || charset == \"\" ||", "\tif err != nil ||",
 			routePkg, "TestBodyKeys/form in two charsets"),
 		one("key-query-charset", "a query is read whatever the body's charset",
 			"proxy/route/field.go", "\tif charset := charsetOf(h); charset != \"\" && ", "\tif charset := charsetOf(h); false && charset != \"\" && ",
