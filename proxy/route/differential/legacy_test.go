@@ -49,7 +49,7 @@ func startJava(t *testing.T, add func(name, addr string)) {
 		jars = append(jars, "/usr/share/java/"+name+".jar")
 	}
 	addrs := ports(t, "it needs Tomcat and Jackson: run make deps, or on Debian apt-get install libtomcat9-java libjackson2-databind-java", nil,
-		program(t, "java", "default-jdk-headless"), "-XX:TieredStopAtLevel=1", "-cp", strings.Join(jars, ":"), filepath.Join("testdata", "Judge.java"), mark)
+		program(t, "java", "default-jdk-headless"), "-XX:TieredStopAtLevel=1", "-cp", strings.Join(jars, ":"), filepath.Join("testdata", "Judge.java"), mark, t.TempDir())
 	for i, name := range []string{"Tomcat", "lenient Tomcat", "the JDK's server"} {
 		add(name, addrs[i])
 	}

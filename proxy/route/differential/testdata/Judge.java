@@ -1,7 +1,8 @@
 // Answers with what applications in Java make of a request: a servlet in
 // Tomcat, twice, as it comes and with everything let through that can be, and
-// the JDK's own server. Its argument: the mark that parts the fields of an
-// answer. It says its ports in one line and ends when its standard input does.
+// the JDK's own server. Its arguments: the mark that parts the fields of an
+// answer, and a directory for Tomcat. It says its ports in one line and ends
+// when its standard input does.
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
@@ -15,7 +16,6 @@ import java.net.InetSocketAddress;
 import java.net.URLDecoder;
 import java.nio.charset.Charset;
 import java.nio.charset.StandardCharsets;
-import java.nio.file.Files;
 import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.concurrent.Callable;
@@ -39,7 +39,7 @@ public class Judge {
         mark = args[0];
         java.util.logging.LogManager.getLogManager().reset();
         Tomcat tomcat = new Tomcat();
-        tomcat.setBaseDir(Files.createTempDirectory("tomcat").toString());
+        tomcat.setBaseDir(args[1]);
         Connector plain = connector(), lenient = connector();
         lenient.setEncodedSolidusHandling("passthrough");
         lenient.setProperty("relaxedPathChars", "\"<>[\\]^`{|}");
