@@ -21,7 +21,14 @@ func (part *keyPart) bodyValue(m *Match, r *http.Request, body []byte) (value, w
 	}
 	switch part.from {
 	case fromForm:
-		return formValue(string(body), m.query, part.name)
+		value, why = formValue(string(body), m.query, part.name)
+		if why == "" {
+			why = besideCookie(r.Header, part.name)
+		}
+		if why == "" && !isASCII(value) && !saysUTF8(r.Header) {
+			return "", "is not ASCII, and Content-Type does not say that the form is UTF-8, so that some upstreams read it as ISO-8859-1; send " + contentTypes(fromForm) + "; charset=utf-8"
+		}
+		return value, why
 	case fromJSON:
 		value, why = jsonValue(body, part.steps)
 	default:
@@ -47,11 +54,11 @@ func unreadable(h http.Header, from source) string {
 	if len(lines) == 0 {
 		return "cannot be read: there is no Content-Type; send " + contentTypes(from)
 	}
-	kind, params, err := mime.ParseMediaType(lines[0])
+	kind, _, err := mime.ParseMediaType(lines[0])
 	if err != nil || !isType(kind, from) {
 		return "cannot be read: Content-Type is " + strconv.Quote(lines[0]) + "; send " + contentTypes(from)
 	}
-	if charset, ok := params["charset"]; ok && !strings.EqualFold(charset, "utf-8") {
+	if charset := charsetOf(h); charset != "" && charset != "utf-8" {
 		return "cannot be read: the body is in the charset " + strconv.Quote(charset) + "; send it in UTF-8"
 	}
 	return ""

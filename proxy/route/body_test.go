@@ -29,7 +29,6 @@ func TestBodyKeys(t *testing.T) {
 		{"string", "a:{json:/from}", asJSON, `{"from":"x:y","to":1}`, "a:x%3Ay", ""},
 		{"number", "{json:/from}", asJSON, ` {"from": 12345678901234567890123 } `, "12345678901234567890123", ""},
 		{"fraction", "{json:/from}", asJSON, `{"from":-1.25}`, "-1.25", ""},
-		{"boolean", "{json:/from}", asJSON, `{"from":true}`, "true", ""},
 		{"number through int", "{json:/from|int}", asJSON, `{"from":"0042"}`, "42", ""},
 		{"escaped name", "{json:/from}", asJSON, `{"fr\u006fm":"x"}`, "x", ""},
 		{"pointer into objects and arrays", "{json:/a/1/b~1c~0d/}", asJSON, `{"a":[{},{"b/c~d":{"":"x"},"z":[[]]},0]}`, "x", ""},
@@ -49,6 +48,7 @@ func TestBodyKeys(t *testing.T) {
 		{"in a scalar", "{json:/from/a}", asJSON, `{"from":"x"}`, none, "missing"},
 		{"no such index", "{json:/a/01}", asJSON, `{"a":[1,2]}`, none, "missing"},
 		{"empty", "{json:/from}", asJSON, `{"from":""}`, none, "empty"},
+		{"boolean", "{json:/from}", asJSON, `{"from":true}`, none, "true or false"},
 		{"null", "{json:/from}", asJSON, `{"from":null}`, none, "null"},
 		{"object", "{json:/from}", asJSON, `{"from":{"a":1}}`, none, "object or array"},
 		{"array", "{json:/from}", asJSON, `{"from":[1]}`, none, "object or array"},
@@ -68,6 +68,8 @@ func TestBodyKeys(t *testing.T) {
 		{"mark", "{json:/from}", asJSON, "\ufeff" + `{"from":"x"}`, none, "byte order mark"},
 		{"not UTF-8", "{json:/from}", asJSON, "{\"from\":\"x\xff\"}", none, "not UTF-8"},
 		{"UTF-16", "{json:/from}", "Content-Type: application/json; charset=utf-16", `{"from":"x"}`, none, "charset"},
+		{"UTF-16 in another parameter", "{json:/from}", `Content-Type: application/json; x="charset=utf-16"`, `{"from":"x"}`, none, "charset"},
+		{"charset before another parameter", "{json:/from}", "Content-Type: application/json; charset=utf-8; odata.metadata=none", `{"from":"é"}`, "%C3%A9", ""},
 		{"no body", "{json:/from}", asJSON, "", none, "no body"},
 		{"too deep", "{json:/from}", asJSON, `{"from":"x","a":` + deep(100, "[", "", "]") + `}`, none, "nests deeper"},
 		{"no type", "{json:/from}", "X: y", `{"from":"x"}`, none, "no Content-Type"},
@@ -86,6 +88,15 @@ func TestBodyKeys(t *testing.T) {
 		{"form with semicolon", "{form.id}", asForm, "id=1;x=2", none, ";"},
 		{"form broken", "{form.id}", asForm, "id=1&x=%zz", none, "broken"},
 		{"form not UTF-8", "{form.id}", asForm, "id=%ff", none, "UTF-8"},
+		{"form in UTF-8", "{form.id}", asForm + "; charset=UTF-8", "id=%C3%A9", "%C3%A9", ""},
+		{"form in UTF-8, quoted", "{form.id}", asForm + `;charset="utf-8"`, "id=%C3%A9", "%C3%A9", ""},
+		{"form in no charset", "{form.id}", asForm, "x=%C3%A9&id=%C3%A9", none, "charset=utf-8"},
+		{"form in a charset that few find", "{form.id}", asForm + "; charset*=utf-8''utf-8", "id=%C3%A9", none, "charset"},
+		{"form in UTF-8, in capitals", "{form.id}", asForm + "; CHARSET=utf-8", "id=%C3%A9", none, "charset=utf-8"},
+		{"form in ASCII, in capitals", "{form.id}", asForm + "; CHARSET=utf-8", "id=1", "1", ""},
+		{"form in two charsets", "{form.id}", asForm + `; x="charset=utf-16"; charset=utf-8`, "id=1", none, "charset"},
+		{"form with a raw byte", "{form.id}", asForm + "; charset=utf-8", "id=é", none, "raw byte"},
+		{"form with a raw byte elsewhere", "{form.id}", asForm, "x=é&id=1", "1", ""},
 		{"form with a name that is not UTF-8", "{form.id}", asForm, "id=1&%C1%A9d=2", none, "name that is not UTF-8"},
 		{"form with NUL", "{form.id}", asForm, "id=1%00", none, "NUL"},
 		{"multipart", "{form.id}", "Content-Type: multipart/form-data; boundary=x", "id=1", none, "Content-Type is"},
@@ -164,9 +175,51 @@ func TestBodyKeys(t *testing.T) {
 // A field of both the query and the form is one to some frameworks.
 func TestFormBesideQuery(t *testing.T) {
 	table := mustNew(t, Rule{Name: "r", Paths: []string{"/a"}, Keys: keyed("{form.id}")})
-	for query, want := range map[string]string{"": "1", "?x=2": "1", "?id=2": "key-unresolvable", "?ID[]=2": "key-unresolvable", "?x;id=2": "key-unresolvable"} {
+	for query, want := range map[string]string{"": "1", "?x=2": "1", "?id=2": "key-unresolvable", "?ID[]=2": "key-unresolvable", "??id=2": "key-unresolvable", "?x;id=2": "key-unresolvable"} {
 		if got, detail := result(t, table, withBody("/a"+query, "id=1", asForm)); got != want {
 			t.Errorf("%s: got %s (%s), want %s", query, got, detail, want)
+		}
+	}
+}
+
+// So is one of a cookie.
+func TestFieldBesideCookie(t *testing.T) {
+	for _, from := range []string{"query", "form"} {
+		table := mustNew(t, Rule{Name: "r", Paths: []string{"/a"}, Keys: keyed("{" + from + ".a_id}")})
+		for cookie, want := range map[string]string{
+			"b=2; c": "1", "b=a_id": "1", "a_id=2": "key-unresolvable", "b=2;A.id=2": "key-unresolvable", "b, a%5Fid": "key-unresolvable",
+		} {
+			target, body := "/a?a_id=1", "x"
+			if from == "form" {
+				target, body = "/a", "a_id=1"
+			}
+			if got, detail := result(t, table, withBody(target, body, asForm, "Cookie: z=0", "Cookie: "+cookie)); got != want {
+				t.Errorf("%s beside the cookie %s: got %s (%s), want %s", from, cookie, got, detail, want)
+			}
+		}
+	}
+}
+
+// Some servers can be told to read the query in the charset of the body.
+func TestQueryBesideCharset(t *testing.T) {
+	const none = "key-unresolvable"
+	table := mustNew(t, Rule{Name: "r", Paths: []string{"/a"}, Keys: keyed("{query.id}")})
+	for _, test := range []struct{ kind, query, want string }{
+		{"text/plain", "id=%C3%A9", "%C3%A9"},
+		{"text/plain; charset=UTF-8", "id=%C3%A9", "%C3%A9"},
+		{"text/plain; charset=iso-8859-1", "id=42", "42"},
+		{"text/plain; charset=windows-1252", "id=42", "42"},
+		{"text/plain; charset=GBK", "id=42", "42"},
+		{"text/plain; charset=utf-8\r\nContent-Type: text/plain; charset=utf-16", "id=42", none},
+		{"text/plain; charset=iso-8859-1", "id=%C3%A9", none},
+		{"text/plain; charset=utf-16", "id=42", none},
+		{"text/plain; charset=iso-2022-jp", "id=%1B(B42", none}, // 42 to those
+		{"text/plain; charset=IBM037", "id=%C2%81", none},       // Ba to those
+		{`text/plain; x="charset=IBM037"`, "id=%C2%81", none},
+		{"text/plain", "id=é", none}, // Ã© to Java's own server
+	} {
+		if got, detail := result(t, table, withBody("/a?"+test.query, "x", strings.Split("Content-Type: "+test.kind, "\r\n")...)); got != test.want {
+			t.Errorf("%s in %s: got %s (%s), want %s", test.query, test.kind, got, detail, test.want)
 		}
 	}
 }

@@ -1,14 +1,16 @@
 package route
 
 import (
+	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 )
 
-// queryValue looks a field up in a raw query.
-func queryValue(query, name string) (value, why string) {
+// queryValue looks a field up in a raw query. Some servers can be told to read
+// it in the charset of the body.
+func queryValue(query, name string, h http.Header) (value, why string) {
 	f, why := findField(query, name, "the query")
 	switch {
 	case why != "":
@@ -17,6 +19,12 @@ func queryValue(query, name string) (value, why string) {
 		return "", "is missing in the query; send it once"
 	case strings.IndexByte(f.raw, '+') >= 0:
 		return "", "has a + in the query, which is a space to some upstreams; write %20 or %2B"
+	}
+	if charset := charsetOf(h); charset != "" && charset != "utf-8" && !(isASCII(f.value) && likeASCII(charset)) {
+		return "", "cannot be read: Content-Type has the charset " + strconv.Quote(charset) + ", in which some upstreams read the query too; send UTF-8"
+	}
+	if why := besideCookie(h, name); why != "" {
+		return "", why
 	}
 	return f.value, ""
 }
@@ -85,6 +93,9 @@ func findField(text, name, where string) (f field, why string) {
 		case !utf8.ValidString(v) || strings.ContainsRune(v, utf8.RuneError):
 			// Many upstreams make U+FFFD of all that is not UTF-8.
 			return f, "is not UTF-8 in " + where + ", or has U+FFFD, which stands for a character that was lost; send it in UTF-8"
+		case !isASCII(pair):
+			// Java's own server makes a character of each byte before it decodes.
+			return f, "has a raw byte that is not ASCII in " + where + ", which some upstreams read as ISO-8859-1; percent-encode it"
 		}
 		f = field{found: true, raw: rawValue, value: v}
 	}
@@ -92,9 +103,10 @@ func findField(text, name, where string) (f field, why string) {
 }
 
 // foldField makes one of all names that frameworks are known to merge: letter
-// case, brackets, what follows a NUL, spaces around, and `.` or a space for _.
+// case, brackets, what follows a NUL, spaces around, a second ? in front, and
+// `.` or a space for _.
 func foldField(name string) string {
-	name = strings.TrimLeft(strings.TrimSpace(name), "[]")
+	name = strings.TrimLeft(strings.TrimSpace(name), "[]?")
 	if i := strings.IndexAny(name, "[]\x00"); i >= 0 {
 		name = name[:i]
 	}

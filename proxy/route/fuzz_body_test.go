@@ -64,8 +64,6 @@ func otherJSON(body []byte) string {
 		return v
 	case json.Number:
 		return v.String()
-	case bool:
-		return map[bool]string{true: "true", false: "false"}[v]
 	}
 	return "nothing"
 }

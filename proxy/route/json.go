@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// jsonValue finds the string, number or boolean at a JSON pointer. The whole
+// jsonValue finds the string or number at a JSON pointer. The whole
 // document must be valid, on the way to the value no name may stand twice, not
 // even in other letter case, and a number must be in its shortest spelling: it
 // keeps its exact text in the key, where 42.0 and 4.2e1 would be others than
@@ -86,7 +86,7 @@ func (w *jsonWalk) value(steps []string) {
 		// A lone surrogate comes out as U+FFFD too.
 		w.take(steps, token, !strings.ContainsRune(token, '\ufffd'), "has U+FFFD or half a surrogate pair, which stands for a character that was lost; send the character")
 	case bool:
-		w.take(steps, strconv.FormatBool(token), true, "")
+		w.take(steps, "", false, "is true or false in the body, which some upstreams take for 1, 0 or nothing; send a string or number")
 	default:
 		w.take(steps, "", false, "is null in the body; send its name")
 	}

@@ -3,7 +3,6 @@ package route
 import (
 	"net/http"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/fenceproxy/fenceproxy/tokenstore"
 )
@@ -78,7 +77,7 @@ func (part *keyPart) raw(m *Match, r *http.Request, body []byte) (value, why str
 	case fromPath:
 		return m.path, ""
 	case fromQuery:
-		return queryValue(m.query, part.name)
+		return queryValue(m.query, part.name, r.Header)
 	case fromHeader:
 		return headerValue(r.Header, part.name)
 	case fromHost:
@@ -118,10 +117,8 @@ func headerValue(h http.Header, name string) (value, why string) {
 	case 1:
 		// A folded line leaves blanks at the end, which no server keeps.
 		value = strings.Trim(lines[0], " \t")
-		for i := range len(value) {
-			if value[i] >= utf8.RuneSelf {
-				return "", "is not ASCII, and servers read such bytes in different ways; send it in ASCII"
-			}
+		if !isASCII(value) {
+			return "", "is not ASCII, and servers read such bytes in different ways; send it in ASCII"
 		}
 		return value, ""
 	}

@@ -27,7 +27,10 @@ type reading struct {
 
 var allSets = []ruleSet{narrow, broad, relaxedBelow, relaxedAbove}
 
-func readings() []reading {
+// readings are all that the proxy must hold out against.
+func readings() []reading { return append(modernReadings(), legacyReadings()...) }
+
+func modernReadings() []reading {
 	const params = "a ; is part of the path; "
 	const decodesSlash = "%2F is decoded to /, so that encoded_slash would be a lie; "
 	normal := route.PathPolicy{Normalize: true, Params: true}

@@ -21,7 +21,7 @@ func routeAll(name string, rt router, trials []*trial) *routed {
 		}
 		v := rt.judge(t.r)
 		if v.passes {
-			v.forwarded = forwarded(t.r, v.target)
+			v.forwarded = forwarded(t.r, v.target, t.body)
 		}
 		all.verdicts[i] = v
 	}

@@ -3,6 +3,7 @@ package differential
 import (
 	"bufio"
 	"crypto/rand"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -38,20 +39,47 @@ func startServers(t *testing.T) map[string]*server {
 	all := map[string]*server{}
 	add := func(name, addr string) { all[name] = &server{name, addr, map[string]fields{}} }
 
-	nginx := servertest.Run(t, 2, func(addrs []string) *exec.Cmd {
-		dir, file := configure(t, "nginx.conf", "MARK", mark, "ADDRESS0", addrs[0], "ADDRESS1", addrs[1])
+	php := startPHP(t, add)
+	startNginx(t, php, add)
+	startApache(t, php, add)
+	startLighttpd(t, add)
+	startJava(t, add)
+	startScripts(t, add)
+	return all
+}
+
+// startNginx starts nginx by itself and in front of PHP.
+func startNginx(t *testing.T, php string, add func(name, addr string)) {
+	t.Helper()
+	names := []string{"nginx", "lenient nginx", "nginx and PHP", "nginx with the path in the query"}
+	addrs := servertest.Run(t, len(names), func(addrs []string) *exec.Cmd {
+		words := []string{"MARK", mark, "APPLICATION", php}
+		for i, addr := range addrs {
+			words = append(words, fmt.Sprintf("ADDRESS%d", i), addr)
+		}
+		dir, file := configure(t, "nginx.conf", words...)
+		copyFile(t, filepath.Join("testdata", "php.php"), filepath.Join(dir, "php.php"))
 		return exec.Command(servertest.Find(t, "nginx", "nginx"), "-p", dir, "-c", file, "-e", "stderr")
 	})
-	add("nginx", nginx[0])
-	add("lenient nginx", nginx[1])
+	for i, name := range names {
+		add(name, addrs[i])
+	}
+}
 
+// startLighttpd starts lighttpd in front of an application of this test's.
+func startLighttpd(t *testing.T, add func(name, addr string)) {
+	t.Helper()
 	application := scgiApplication(t)
 	add("lighttpd", servertest.Run(t, 1, func(addrs []string) *exec.Cmd {
 		_, port, _ := net.SplitHostPort(addrs[0])
 		_, file := configure(t, "lighttpd.conf", "PORT0", port, "APPLICATION", application)
 		return exec.Command(servertest.Find(t, "lighttpd", "lighttpd"), "-D", "-f", file)
 	})[0])
+}
 
+// startScripts starts the servers that Python and Node have with them.
+func startScripts(t *testing.T, add func(name, addr string)) {
+	t.Helper()
 	add("wsgi", ports(t, "it needs Python's standard library: on Debian apt-get install python3", nil,
 		servertest.Find(t, "python3", "python3"), filepath.Join("testdata", "wsgi.py"), mark)[0])
 
@@ -61,7 +89,6 @@ func startServers(t *testing.T) map[string]*server {
 		servertest.Find(t, "node", "nodejs"), filepath.Join("testdata", "node.js"), mark)
 	add("node", addrs[0])
 	add("express", addrs[1])
-	return all
 }
 
 // ask asks a server everything that it was not asked before, byte for byte,

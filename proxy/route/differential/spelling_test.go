@@ -1,6 +1,8 @@
 package differential
 
 import (
+	"cmp"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -9,7 +11,9 @@ import (
 // spelling is one request as its bytes are, so that it can be as wrong as it
 // likes.
 type spelling struct {
+	method string // "" is PUT
 	target string
+	body   string
 	host   []string // lines
 	lines  []string // the other header lines, "Name: value"
 	base   int      // the index of what it is made from
@@ -73,6 +77,9 @@ func remembered() (all []spelling) {
 		{like: "/boxes/7", target: `/boxes/\/../7`},
 		// The dotless i is an i to Java's equalsIgnoreCase.
 		{like: "/sites/main", target: "/s%C4%B1tes/main"},
+		// What a server has put into the query meets what a client has.
+		{like: "/accounts/42", target: "/accounts/9?q=/accounts/42"},
+		{like: "/accounts/42", target: "/accounts/42&x"},
 		// White space around a value, behind a folded line and outside ASCII.
 		{like: "/boxes/7", line: "X-Box: blue\r\n\t"},
 		{like: "/boxes/7", line: "X-Box: \xa0blue"},
@@ -104,14 +111,14 @@ func (s spelling) clone() spelling {
 // bytes is what is sent.
 func (s spelling) bytes() string {
 	var b strings.Builder
-	b.WriteString("PUT " + s.target + " HTTP/1.1\r\n")
+	b.WriteString(cmp.Or(s.method, http.MethodPut) + " " + s.target + " HTTP/1.1\r\n")
 	for _, h := range s.host {
 		b.WriteString("Host: " + h + "\r\n")
 	}
 	for _, line := range s.lines {
 		b.WriteString(line + "\r\n")
 	}
-	b.WriteString("Content-Length: 0\r\n\r\n")
+	fmt.Fprintf(&b, "Content-Length: %d\r\n\r\n%s", len(s.body), s.body)
 	return b.String()
 }
 
@@ -121,14 +128,14 @@ var connectionFields = []string{"Connection", "Keep-Alive", "Te", "Trailer", "Tr
 // forwarded is what the upstream gets of a request that passes, as the proxy
 // writes it: another target where the rule's policy normalizes, the headers in
 // their canonical spelling, without those of the connection.
-func forwarded(r *http.Request, target string) string {
+func forwarded(r *http.Request, target, body string) string {
 	drop := slices.Clone(connectionFields)
 	for _, line := range r.Header["Connection"] {
 		for name := range strings.SplitSeq(line, ",") {
 			drop = append(drop, http.CanonicalHeaderKey(strings.Trim(name, " \t")))
 		}
 	}
-	s := spelling{target: target, host: []string{r.Host}}
+	s := spelling{method: r.Method, target: target, host: []string{r.Host}, body: body}
 	for name, values := range r.Header {
 		if slices.Contains(drop, name) {
 			continue

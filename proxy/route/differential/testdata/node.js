@@ -4,6 +4,7 @@
 'use strict';
 const http = require('http');
 const path = require('path');
+const querystring = require('querystring');
 const mark = process.argv[2];
 
 const attempt = (f) => { try { return f(); } catch { return undefined; } };
@@ -32,7 +33,23 @@ function careless(target) {
   return path.posix.normalize('/' + p).replace(/^\/+/, '/').replace(/(.)\/$/, '$1');
 }
 
+// body is what the simplest readers find in one, beside Express's own below.
+function body(text) {
+  return {
+    form: new URLSearchParams(text).get('order_id') ?? undefined,
+    querystring: scalar(querystring.parse(text).order_id),
+    json: scalar(attempt(() => JSON.parse(text).order_id)),
+  };
+}
+
+const scalar = (value) => ['string', 'number', 'boolean'].includes(typeof value) ? String(value) : undefined;
+
 const plain = http.createServer((req, res) => {
+  const chunks = [];
+  req.on('data', (chunk) => chunks.push(chunk)).on('end', () => plainly(req, res, Buffer.concat(chunks).toString()));
+});
+
+function plainly(req, res, text) {
   const url = attempt(() => new URL(req.url, 'http://localhost'));
   const once = url && attempt(() => url.pathname.split('/').map(decodeURIComponent));
   const bare = req.url.split('?')[0];
@@ -42,18 +59,23 @@ const plain = http.createServer((req, res) => {
     normal: bare.startsWith('/') ? attempt(() => path.posix.normalize(decodeURIComponent(bare))) : undefined,
     careless: careless(req.url),
     id: url ? url.searchParams.get('id') ?? '' : '',
+    query: url?.searchParams.get('order_id') ?? undefined,
+    ...(text ? body(text) : {}),
   });
-});
+}
 
-const app = require('express')();
+const expressed = require('express');
+const app = expressed();
 const tell = (name) => (req, res) => answer(req, res, {
   path: '/' + name + '/' + Object.values(req.params).map((v) => v ?? '').map(name === 'files' ? String : encodeURIComponent).join('/'),
   id: JSON.stringify(req.query.id ?? ''),
+  query: scalar(req.query.order_id),
+  body: scalar(req.body?.order_id),
 });
 app.all('/accounts/:id', tell('accounts'));
 app.all('/accounts/:id/(.*)', tell('accounts'));
 app.all('/files/(.*)', tell('files'));
-app.all('/orders', tell('orders'));
+app.all('/orders', expressed.urlencoded({ extended: true }), expressed.json(), tell('orders'));
 app.all('/sites/:site', tell('sites'));
 app.all('/boxes/:id', tell('boxes'));
 app.all('/other/:name', tell('other'));

@@ -1,7 +1,8 @@
 """Answers with what WSGI applications make of a request, on the standard
 library's server. Its argument: the mark that parts the fields of an answer.
 It says its port in one line and ends when its standard input does."""
-import os, posixpath, socketserver, sys, threading
+import json, os, posixpath, socketserver, sys, threading
+import xml.etree.ElementTree as ElementTree
 from urllib.parse import parse_qs
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
@@ -24,9 +25,42 @@ def application(environ, start_response):
         "token": environ.get("HTTP_X_FENCING_TOKEN", ""),
         "box": environ.get("HTTP_X_BOX", ""),
     }
+    length = int(environ.get("CONTENT_LENGTH") or 0)
+    if length:
+        fields.update(read(environ["wsgi.input"].read(length), environ["QUERY_STRING"]))
     body = MARK.join(k.encode() + b"=" + text(v) for k, v in fields.items())
     start_response("200 OK", [("Content-Length", str(len(body)))])
     return [body]
+
+
+def read(body, query):
+    """What the common readers of a body find in it."""
+    found = {
+        "query": lambda: parse_qs(query, strict_parsing=False)["order_id"][-1],
+        "form": lambda: parse_qs(body.decode(), max_num_fields=1000)["order_id"][-1],
+        "json": lambda: scalar(json.loads(body)["order_id"]),
+        "xml": lambda: element(body).find("id").text,
+        "attribute": lambda: element(body).attrib["id"],
+    }
+    for name, look in found.items():
+        try:
+            value = look()
+            if value is not None:
+                # As bytes are in WSGI, or text() would take them for those.
+                yield name, value.encode().decode("latin-1")
+        except Exception:
+            pass  # it is none to this reader
+
+
+def scalar(value):
+    return str(value) if isinstance(value, (str, int, float)) else None
+
+
+def element(body):
+    root = ElementTree.fromstring(body)
+    if root.tag != "order":
+        raise ValueError(root.tag)
+    return root
 
 
 def text(value):
