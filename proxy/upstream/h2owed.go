@@ -1,11 +1,12 @@
 package upstream
 
 import (
-	"errors"
+	"fmt"
+	"net"
 	"time"
 )
 
-var errOwed = errors.New("the upstream did not take a request that was given up, and the kernel would go on sending it")
+var errOwed = fmt.Errorf("the upstream did not take a request that was given up, and the kernel would go on sending it: %w", net.ErrClosed)
 
 // owe sees to it that what the kernel has taken of a followed request that was
 // given up is thrown away where the upstream does not take it soon (see
@@ -17,17 +18,27 @@ func (s *h2stream) owe() {
 		return
 	}
 	c.owed = s.upTo
-	time.AfterFunc(h2LostWrite, func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		if c.err == nil && c.owes() {
-			c.fail(errOwed)
-		}
-	})
+	time.AfterFunc(h2LostWrite, func() { c.collect(h2LostWrite) })
+}
+
+// collect fails a connection that owes something. A write that runs makes it seem
+// to: for the others' sake that is waited for, but not for long.
+func (c *h2conn) collect(patience time.Duration) {
+	const pause = 10 * time.Millisecond
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.err != nil || !c.owes():
+	case !c.writing.IsZero() && patience > 0:
+		time.AfterFunc(pause, func() { c.collect(patience - pause) })
+	default:
+		c.fail(errOwed)
+	}
 }
 
 // owes reports whether the upstream may not have taken all that is owed; mu is
-// held. Bytes of a write that runs make it say so too early, never too late.
+// held. Bytes of a write that runs are not told from others: it may say so
+// wrongly then, and never the other way round.
 func (c *h2conn) owes() bool { return c.owed > 0 && c.wire-int64(untaken(c.nc)) < c.owed }
 
 // end closes the connection behind its goodbye.
