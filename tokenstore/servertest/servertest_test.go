@@ -87,6 +87,10 @@ func TestAddresses(t *testing.T) {
 		}
 		seen[addr] = true
 	}
+	if ln, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", ours.base)); err == nil {
+		t.Error("the block is not kept from others")
+		_ = ln.Close()
+	}
 	if _, _, addr := child(t); seen[addr] {
 		t.Errorf("another process is given %s, too", addr)
 	}
