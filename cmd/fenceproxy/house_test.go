@@ -77,7 +77,7 @@ var testsMayImport = []struct {
 	{"proxy/torture/suites", []string{"proxy/torture", "tokenstore/servertest"}, "the binary is built and started by its helpers"},
 	{"proxy/torture/attacks", []string{"proxy/torture", "proxy/gate", "tokenstore/servertest"}, "the binary is built and started by its helpers, and the gate is flooded by itself"},
 	{"proxy/torture/shared", []string{"proxy/torture", "tokenstore/etcd/etcdtest", "tokenstore/postgres/postgrestest", "tokenstore/redis/redistest"}, "the binary and real engines are started by their helpers"},
-	{"proxy/torture/leases", []string{"proxy/torture", "proxy/wire", "tokenstore/etcd/etcdtest", "tokenstore/postgres/postgrestest", "tokenstore/redis/redistest"}, "the binary and real engines are started by their helpers, and what passes is read"},
+	{"proxy/torture/leases", []string{"proxy/torture", "proxy/wire", "tokenstore/servertest", "tokenstore/etcd/etcdtest", "tokenstore/postgres/postgrestest", "tokenstore/redis/redistest"}, "the binary and real engines are started by their helpers, and what passes is read"},
 	{"proxy/client", []string{"proxy/client/clienttest"}, "a server in memory answers the client"},
 	{"cmd/fenceproxy", []string{"proxy/client/clienttest"}, "it answers fenceproxy lock, and can take a lease away"},
 	{"cmd/...", []string{"proxy/torture", "tokenstore/servertest"}, "the binary is built and started by its helpers"},

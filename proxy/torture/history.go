@@ -2,11 +2,15 @@ package torture
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
+	"testing"
 	"time"
 )
 
@@ -111,6 +115,8 @@ type History struct {
 
 	mu     sync.Mutex // guards chunks; the order of what is added is the order of truth
 	chunks [][]Event  // each but the last is full
+
+	saved sync.Once
 }
 
 // chunk is how many events are kept together. A single slice of millions takes a
@@ -178,6 +184,20 @@ func (h *History) Find(kind Kind, id uint32) (Event, bool) {
 		}
 	}
 	return Event{}, false
+}
+
+// Keep saves it, once, where it outlives the test: in the directory that
+// FENCEPROXY_TORTURE_OUT names, or else in that for temporary files.
+func (h *History) Keep(t testing.TB) {
+	h.saved.Do(func() {
+		name := fmt.Sprintf("history-%s-%d.ndjson", strings.ReplaceAll(t.Name(), "/", "-"), time.Now().UnixNano())
+		path := filepath.Join(cmp.Or(os.Getenv("FENCEPROXY_TORTURE_OUT"), os.TempDir()), name)
+		if err := Save(path, h.Events()); err != nil {
+			t.Error(err)
+			return
+		}
+		t.Logf("the history is in %s", path)
+	})
 }
 
 // Save writes events to the file at path, one JSON object a line.

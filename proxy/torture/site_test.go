@@ -2,10 +2,7 @@ package torture
 
 import (
 	"encoding/json"
-	"fmt"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -24,7 +21,6 @@ type site struct {
 	settings Settings
 	lim      Limits
 	ids      atomic.Uint32
-	kept     bool // the history is saved
 }
 
 // prompt is how long what has nothing to wait for may take on a machine that is
@@ -236,25 +232,6 @@ func (s *site) judge() {
 		s.Error(b)
 	}
 	if len(found) > 0 {
-		s.keepHistory()
+		s.h.Keep(s)
 	}
-}
-
-// keepHistory saves the history, once, where it outlives the test.
-func (s *site) keepHistory() {
-	s.Helper()
-	if s.kept {
-		return
-	}
-	s.kept = true
-	dir := os.Getenv("FENCEPROXY_TORTURE_OUT")
-	if dir == "" {
-		dir = os.TempDir()
-	}
-	path := filepath.Join(dir, fmt.Sprintf("history-%s-%d.ndjson", filepath.Base(s.Name()), time.Now().UnixNano()))
-	if err := Save(path, s.h.Events()); err != nil {
-		s.Error(err)
-		return
-	}
-	s.Logf("the history is in %s", path)
 }

@@ -125,7 +125,7 @@ func TestTorture(t *testing.T) {
 	o.porcupine()
 	o.tell(took)
 	if t.Failed() {
-		o.keepHistory()
+		o.h.Keep(t)
 		t.Logf("the same again: make torture SEED=%d WRITES=%d KILLS=%d; the judges alone: FENCEPROXY_TORTURE_HISTORY=FILE go test -v -run TestSavedHistory ./proxy/torture", seed, writes, kills)
 	}
 }

@@ -77,7 +77,7 @@ func (p *Process) End(with os.Signal) {
 // Until asks until there is no error. Where it has ended meanwhile, whoever
 // answers is another one.
 func (p *Process) Until(ask func(context.Context) error) error {
-	for end := time.Now().Add(Patience); ; time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(Patience); ; time.Sleep(10 * time.Millisecond) {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		err := ask(ctx)
 		cancel()

@@ -2,9 +2,6 @@ package leases
 
 import (
 	"encoding/json"
-	"fmt"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -145,18 +142,4 @@ func (s *site) granted() (all []logged) {
 		}
 	}
 	return all
-}
-
-// keep saves the history where it outlives the test.
-func (s *site) keep() {
-	dir := os.Getenv("FENCEPROXY_TORTURE_OUT")
-	if dir == "" {
-		dir = os.TempDir()
-	}
-	path := filepath.Join(dir, fmt.Sprintf("history-%s-%d.ndjson", strings.ReplaceAll(s.Name(), "/", "-"), time.Now().UnixNano()))
-	if err := torture.Save(path, s.h.Events()); err != nil {
-		s.Error(err)
-		return
-	}
-	s.Logf("the history is in %s", path)
 }

@@ -152,7 +152,7 @@ func (s *storm) judge(length time.Duration) {
 		s.Error("no server was killed")
 	}
 	if s.Failed() {
-		s.keep()
+		s.h.Keep(s)
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -44,7 +43,6 @@ type fleet struct {
 	members []*member
 	lim     torture.Limits
 	ids     atomic.Uint32
-	kept    bool // the history is saved
 }
 
 // member is one proxy and the ways to its neighbours.
@@ -274,25 +272,6 @@ func (f *fleet) judge() {
 		f.Error(breach)
 	}
 	if f.Failed() {
-		f.keepHistory()
+		f.h.Keep(f)
 	}
-}
-
-// keepHistory saves the history, once, where it outlives the test.
-func (f *fleet) keepHistory() {
-	if f.kept {
-		return
-	}
-	f.kept = true
-	dir := os.Getenv("FENCEPROXY_TORTURE_OUT")
-	if dir == "" {
-		dir = os.TempDir()
-	}
-	name := strings.ReplaceAll(f.Name(), "/", "-")
-	path := filepath.Join(dir, fmt.Sprintf("history-%s-%d.ndjson", name, time.Now().UnixNano()))
-	if err := torture.Save(path, f.h.Events()); err != nil {
-		f.Error(err)
-		return
-	}
-	f.Logf("the history is in %s", path)
 }
