@@ -43,7 +43,7 @@ func TestH2spec(t *testing.T) {
 	// No fence touches /login.
 	ours, plain := judged(t, dir, r.addr), judged(t, dir, plainProxy(t, api.URL))
 	worse := slices.DeleteFunc(slices.Clone(ours), func(c string) bool { return slices.Contains(plain, c) })
-	if len(worse) > 0 { // some cases are about time
+	for tries := 0; len(worse) > 0 && tries < 3; tries++ { // some cases are about time
 		again := judged(t, dir, r.addr)
 		worse = slices.DeleteFunc(worse, func(c string) bool { return !slices.Contains(again, c) })
 	}

@@ -128,7 +128,9 @@ func (h *Handler) AwaitOlder(ctx context.Context) error {
 		select {
 		case <-b.over:
 		case <-ctx.Done():
-			return ctx.Err()
+			if !isClosed(b.over) { // when both are there, either may be chosen
+				return ctx.Err()
+			}
 		}
 	}
 	return nil

@@ -87,7 +87,7 @@ func (w *exampleWorker) start(t *testing.T, url string) *startedWorker {
 	s.cmd.Stdout, s.cmd.Stderr = s.said, s.said
 	// etcdctl and sh have children: they all end with the test.
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	s.cmd.WaitDelay = time.Second
+	s.cmd.WaitDelay = 10 * time.Second
 	token := s.said.token
 	if err := s.cmd.Start(); err != nil {
 		t.Fatal(err)

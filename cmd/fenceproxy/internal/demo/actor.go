@@ -138,7 +138,7 @@ func (a *actor) wake() error {
 // write sends the worker past the point before its write.
 func (a *actor) write() error {
 	if _, err := io.WriteString(a.in, "go\n"); err != nil {
-		return fmt.Errorf("letting worker %s write: %w", a.name, err)
+		return fmt.Errorf("telling worker %s to go on: %w", a.name, err)
 	}
 	return nil
 }

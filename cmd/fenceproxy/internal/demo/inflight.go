@@ -15,8 +15,11 @@ const holdTime = 400 * time.Millisecond
 func playInFlight(ctx context.Context, s *stage) error {
 	release := s.file.stall()
 	defer release()
-	a, err := s.enter(ctx, "A")
+	a, b, err := s.enter(ctx)
 	if err != nil {
+		return err
+	}
+	if err := a.write(); err != nil { // the line that it begins by
 		return err
 	}
 	if err := s.leases(ctx, a, "1"); err != nil {
@@ -30,8 +33,7 @@ func playInFlight(ctx context.Context, s *stage) error {
 	}
 	s.tells(a, "writes: passes the fence, and hangs in the API, slow today")
 
-	b, err := s.waits(ctx, "B")
-	if err != nil {
+	if err := s.waits(ctx, b); err != nil {
 		return err
 	}
 	if err := s.expires(ctx, a, "its lease runs out; its write is past every check"); err != nil {

@@ -18,8 +18,11 @@ func playFenced(ctx context.Context, s *stage) error {
 // playPaused is the story that acts 1 and 2 share. They differ in the answer
 // to A's late write, and in what the file holds in the end.
 func playPaused(ctx context.Context, s *stage, lateAnswer, lateText, ending string) error {
-	a, err := s.enter(ctx, "A")
+	a, b, err := s.enter(ctx)
 	if err != nil {
+		return err
+	}
+	if err := a.write(); err != nil { // the line that it begins by
 		return err
 	}
 	if err := s.leases(ctx, a, "1"); err != nil {
@@ -37,8 +40,7 @@ func playPaused(ctx context.Context, s *stage, lateAnswer, lateText, ending stri
 	}
 	s.tells(a, "is paused right there (SIGSTOP), as by a long GC pause")
 
-	b, err := s.waits(ctx, "B")
-	if err != nil {
+	if err := s.waits(ctx, b); err != nil {
 		return err
 	}
 	if err := s.expires(ctx, a, "its lease runs out, and it cannot notice"); err != nil {
@@ -85,17 +87,16 @@ func (s *stage) leases(ctx context.Context, a *actor, token string) error {
 	return err
 }
 
-// waits starts a worker that finds the lease taken.
-func (s *stage) waits(ctx context.Context, name string) (*actor, error) {
-	b, err := s.enter(ctx, name)
-	if err != nil {
-		return nil, err
+// waits lets a worker begin that finds the lease taken.
+func (s *stage) waits(ctx context.Context, b *actor) error {
+	if err := b.write(); err != nil {
+		return err
 	}
 	if _, err := b.says(ctx, saidWaits); err != nil {
-		return nil, err
+		return err
 	}
 	s.tells(b, "asks for the lease, and has to wait")
-	return b, nil
+	return nil
 }
 
 // expires waits for the end of a's lease.

@@ -63,9 +63,23 @@ func (s *stage) listen(h http.Handler) (url string, err error) {
 	return "http://" + l.Addr().String(), nil
 }
 
-// enter starts a worker.
-func (s *stage) enter(ctx context.Context, name string) (*actor, error) {
-	return s.cast(ctx, name, "demo", "worker", name, s.lockURL, s.fileURL+"/file")
+// enter starts both workers. They are here before the first lease is: a process
+// may take longer to start than a lease lasts.
+func (s *stage) enter(ctx context.Context) (a, b *actor, err error) {
+	for _, w := range []struct {
+		name string
+		who  **actor
+	}{{"A", &a}, {"B", &b}} {
+		if *w.who, err = s.cast(ctx, w.name, "demo", "worker", w.name, s.lockURL, s.fileURL+"/file"); err != nil {
+			return nil, nil, err
+		}
+	}
+	for _, w := range []*actor{a, b} {
+		if _, err = w.says(ctx, saidHere); err != nil {
+			return nil, nil, err
+		}
+	}
+	return a, b, nil
 }
 
 func (s *stage) cast(ctx context.Context, name string, args ...string) (*actor, error) {

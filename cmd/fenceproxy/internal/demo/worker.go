@@ -22,6 +22,7 @@ const pollTime = 20 * time.Millisecond
 // The words that a worker says, each at the beginning of a line.
 const (
 	saidProcess = "process" // with its ID; only under `fenceproxy lock`
+	saidHere    = "here"    // and asks for the lease once it is told to; not under `fenceproxy lock`
 	saidWaits   = "waits"   // for the lease, which another has
 	saidLease   = "lease"   // with its token
 	saidRead    = "read"    // with what the file holds
@@ -35,9 +36,10 @@ const underLock = "-"
 
 // Worker is one worker process: it takes the lease from the lock service,
 // reads the file, sees that its lease is good, and writes. It tells each step
-// in a line to out, and waits for a line from in right before the write: the
-// point at which the demo pauses its process. After that it looks at nothing
-// any more, just as a process does that never noticed its pause.
+// in a line to out, and waits for a line from in before it begins, and again
+// right before the write: the point at which the demo pauses its process. After
+// that it looks at nothing any more, just as a process does that never noticed
+// its pause.
 //
 // With underLock for the lock service its lease is that of the `fenceproxy lock`
 // that started it, which looks after it; then it ends only when in says so.
@@ -46,6 +48,13 @@ func Worker(ctx context.Context, name, lockURL, fileURL string, in io.Reader, ou
 		Transport: &http.Transport{DisableKeepAlives: true}, // the default would take a proxy from the environment
 		Timeout:   patience,
 	}}
+	lines := bufio.NewReader(in)
+	if lockURL != underLock {
+		w.say(saidHere, "")
+		if _, err := lines.ReadString('\n'); err != nil {
+			return fmt.Errorf("worker %s: waiting for the demo: %w", name, err)
+		}
+	}
 	granted, until, err := w.lease(ctx, lockURL)
 	if err != nil {
 		return fmt.Errorf("worker %s: taking the lease: %w", name, err)
@@ -65,7 +74,6 @@ func Worker(ctx context.Context, name, lockURL, fileURL string, in io.Reader, ou
 		return fmt.Errorf("worker %s: the lease ran out before the write; this machine is too slow for the demo", name)
 	}
 	w.say(saidReady, "")
-	lines := bufio.NewReader(in)
 	if _, err := lines.ReadString('\n'); err != nil {
 		return fmt.Errorf("worker %s: waiting for the demo: %w", name, err)
 	}
