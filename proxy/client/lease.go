@@ -44,8 +44,9 @@ func newLease(ctx context.Context, i *issuer, granted wire.Lease, sent time.Dura
 	l.until = sent + l.ttl
 	l.ctx, l.cancel = context.WithCancelCause(withSource(ctx, l))
 	l.held, l.lose = context.WithCancelCause(context.WithoutCancel(ctx))
+	tick := max(time.Millisecond, min(longestTick, l.ttl/20)) // here: a renewal, which changes it, may come before the watch runs
 	l.keeper.Go(l.keep)
-	l.keeper.Go(l.watch)
+	l.keeper.Go(func() { l.watch(tick) })
 	return l
 }
 

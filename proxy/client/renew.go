@@ -13,9 +13,9 @@ const (
 	shortest = 250 * time.Millisecond
 )
 
-// watch ends the lease at its time.
-func (l *Lease) watch() {
-	ticker := time.NewTicker(max(time.Millisecond, min(longestTick, l.ttl/20)))
+// watch ends the lease at its time, or a tick later.
+func (l *Lease) watch(tick time.Duration) {
+	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
 	for l.Err() == nil {
 		select {

@@ -132,12 +132,15 @@ func (v *visit) run() error {
 	if failed := (*exec.ExitError)(nil); err == nil && waited != nil && !errors.As(waited, &failed) {
 		err = waited
 	}
-	if err == nil && (exit.Status == 2 || exit.Status >= 100 && exit.Status < 128) {
+	if err == nil && (exit.Status == 2 || exit.Status == raced || exit.Status >= 100 && exit.Status < 128) {
 		said, _ := os.ReadFile(stderr.Name())
 		err = fmt.Errorf("%s ended with %d:\n%s", v.holder, exit.Status, said)
 	}
 	return err
 }
+
+// raced is with what the race detector ends a process that it has complained of.
+const raced = 66
 
 // listen notes what the command tells of itself.
 func (v *visit) listen(r *os.File, began chan<- *os.Process) error {

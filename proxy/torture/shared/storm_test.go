@@ -198,7 +198,8 @@ func (s *storm) newHolders() error {
 			w := s.fleet.write(key(k), highest)
 			begun := time.Now()
 			r := s.do(m, w)
-			for r.Status == 503 && time.Since(begun) < 3*stormGone { // older ones are not over
+			// Older ones are not over, or the test itself stood still.
+			for (r.Status == 503 || r.Problem.Name() == outcomeUnknown) && time.Since(begun) < 3*stormGone {
 				w.ID = s.ids.Add(1)
 				r = s.do(m, w)
 			}
