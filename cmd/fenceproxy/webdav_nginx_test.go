@@ -51,7 +51,7 @@ const nginxConfig = `
 daemon off;
 master_process off;
 pid %[1]s/nginx.pid;
-error_log %[1]s/error.log notice;
+error_log stderr notice;
 events { worker_connections 128; }
 http {
 	log_format hop '$connection $connection_requests $ssl_protocol $ssl_client_verify $http_host $http_x_forwarded_for';
