@@ -147,6 +147,7 @@ func TestStopAndStartOnFullDisk(t *testing.T) {
 	r := newDiskRig(t, t.TempDir())
 	r.start()
 	r.wants("/held", "7", http.StatusNoContent, "")
+	linesOf(t, filepath.Join(r.dir, "log"), "/held")
 	before := len(r.log())
 	if err := unix.Prlimit(r.cmd.Process.Pid, unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: 1, Max: unix.RLIM_INFINITY}, nil); err != nil {
 		t.Fatal(err)
