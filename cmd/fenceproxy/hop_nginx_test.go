@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -67,15 +68,14 @@ func TestHops(t *testing.T) {
 func (s *davSite) wantHop(about string) {
 	s.Helper()
 	var b []byte
-	var lines []string
 	// A request's line comes behind its answer.
-	for end := time.Now().Add(davPatience); len(lines) < 21 && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(davPatience); bytes.Count(b, []byte("\n")) < 21 && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		var err error
 		if b, err = os.ReadFile(filepath.Join(s.dir, "hop.log")); err != nil {
 			s.Fatal(err)
 		}
-		lines = strings.Split(strings.TrimSpace(string(b)), "\n")
 	}
+	lines := strings.Split(strings.TrimSpace(string(b)), "\n")
 	kept := 0
 	for _, line := range lines {
 		var connection, request int

@@ -123,12 +123,12 @@ func davWrites(s *davSite) {
 	} {
 		s.Run(step.method+" "+step.path, func(t *testing.T) {
 			s := s.on(t)
-			asked := strings.Count(s.asked(), "\n")
 			s.wantRefused(s.do(step.method, step.path, 0, step.args...), http.StatusPreconditionRequired, "token-required")
-			if now := s.asked(); strings.Count(now, "\n") != asked {
-				s.Errorf("nginx was asked without a token:\n%s", now)
-			}
 			s.wantAdmitted(s.do(step.method, step.path, 3, step.args...), step.status)
+			// Looked at behind the next answer: nginx writes a line behind its own.
+			if asked := s.asked(); strings.Contains(asked, step.method+" "+step.path+" token=-") {
+				s.Errorf("nginx was asked without a token:\n%s", asked)
+			}
 			if step.there != "" {
 				if _, err := os.Stat(s.file(step.there)); err != nil {
 					s.Error(err)

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // listenMany starts an upstream that plays script on each connection, numbered
@@ -122,12 +124,37 @@ func TestIdleConnectionUnfit(t *testing.T) {
 			})
 			exchangeOnce(t, context.Background(), u, put())
 			close(next)
-			<-happened // on loopback it has arrived with that
+			<-happened
+			untilArrived(t, u)
 			if res := exchangeOnce(t, context.Background(), u, put()); res.outcome != settled || res.body != "2" {
 				t.Errorf("%v on connection %q, want a fresh one (%v)", res.outcome, res.body, res.err)
 			}
 			done()
 		})
+	}
+}
+
+// untilArrived waits until something is there to be read on the idle connection:
+// on a busy machine, loopback too delivers a little behind the write.
+func untilArrived(t *testing.T, u *Upstream) {
+	t.Helper()
+	u.pool.mu.Lock()
+	c := u.pool.idle[0].Conn
+	u.pool.mu.Unlock()
+	if s, ok := c.(*secure); ok {
+		c = s.Conn
+	}
+	rc, err := rawOf(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	if cerr := rc.Control(func(fd uintptr) {
+		for n, err = 0, unix.EINTR; err == unix.EINTR; { // of the runtime's own signals
+			n, err = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 30_000)
+		}
+	}); cerr != nil || err != nil || n != 1 {
+		t.Fatalf("nothing arrives on the idle connection: %v, %v", cerr, err)
 	}
 }
 

@@ -184,6 +184,9 @@ func TestReuseTLS(t *testing.T) {
 				if i == 2 {
 					close(next)
 					<-happened
+					if row.third == "2" {
+						untilArrived(t, u)
+					}
 				}
 				if res := exchangeOnce(t, context.Background(), u, put()); res.outcome != settled || res.body != want {
 					t.Errorf("request %d: %v on connection %q, want %q (%v)", i+1, res.outcome, res.body, want, res.err)
