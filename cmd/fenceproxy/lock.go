@@ -81,8 +81,11 @@ func newLock() *cobra.Command {
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return lock(cmd.ErrOrStderr(), args[0], args[1:], f)
+		RunE: func(_ *cobra.Command, args []string) error {
+			// By the queue: a pipe that nobody reads must not keep the command from
+			// being ended when its lease is lost.
+			defer func() { _ = standardError.Sync() }()
+			return lock(standardError, args[0], args[1:], f)
 		},
 	}
 	fl := cmd.Flags()

@@ -56,8 +56,8 @@ func (k *keeper) wait() int {
 			k.lose()
 		case <-k.kill:
 			k.kill = nil
-			k.say("the command is still there %v after SIGTERM: SIGKILL", k.grace)
 			k.command.signal(syscall.SIGKILL)
+			k.say("the command is still there %v after SIGTERM: SIGKILL", k.grace)
 		case sig := <-k.signals:
 			s := sig.(syscall.Signal)
 			if s != syscall.SIGCONT {
@@ -83,9 +83,9 @@ func (k *keeper) wait() int {
 // lose begins to end the command. One that is stopped gets no SIGCONT: it would
 // go on writing.
 func (k *keeper) lose() {
-	k.say("%v; ending the command", k.lease.Err())
 	k.kill = time.After(k.grace)
 	k.command.signal(syscall.SIGTERM)
+	k.say("%v; ending the command", k.lease.Err())
 }
 
 // clear waits until nobody is left in the command's process group, and kills

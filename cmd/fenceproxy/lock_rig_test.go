@@ -39,6 +39,12 @@ type locked struct {
 // startLock runs fenceproxy lock in a process group of its own, as a shell does.
 func startLock(t *testing.T, url string, args ...string) *locked {
 	t.Helper()
+	return startLockTo(t, nil, url, args...)
+}
+
+// startLockTo is startLock with another standard error than a file.
+func startLockTo(t *testing.T, to *os.File, url string, args ...string) *locked {
+	t.Helper()
 	binary, err := exec.LookPath("fenceproxy") // TestMain puts it there
 	if err != nil {
 		t.Fatal(err)
@@ -50,6 +56,9 @@ func startLock(t *testing.T, url string, args ...string) *locked {
 		t.Fatal(err)
 	}
 	l.stderr, l.cmd.Stderr = stderr, stderr
+	if to != nil {
+		l.cmd.Stderr = to
+	}
 	l.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	l.cmd.WaitDelay = lockPatience // what the command leaves behind may hold the pipes
 	in, err := l.cmd.StdinPipe()

@@ -154,6 +154,29 @@ func TestLockLost(t *testing.T) {
 	}
 }
 
+// Nobody has to read what is said for the command to be ended: a pager that
+// stands still would let it go on beside the next holder for ever.
+func TestLockLostUnread(t *testing.T) {
+	server, url := leaseServer(t)
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	defer w.Close()
+	_ = w.SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
+	for err == nil {
+		_, err = w.Write(make([]byte, 4096)) // until it is full
+	}
+	l := startLockTo(t, w, url, "k", "--ttl", "3s", "--grace", "500ms", "--", "sh", "-c", `trap "" TERM; echo go; while :; do sleep 0.01; done`)
+	l.line()
+	server.Lose("k")
+	if got := l.rest(); got != "" { // it ends when all of them have
+		t.Errorf("%q", got)
+	}
+	l.exits(76)
+}
+
 // A server that cannot be reached is as good as a lost lease, when its time is
 // over; a shorter outage is nothing.
 func TestLockUnreachable(t *testing.T) {

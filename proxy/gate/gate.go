@@ -213,7 +213,7 @@ func (g *Gate) heldBy(c *claim) quarantine {
 	return quarantineUnclear
 }
 
-// follow takes over what other proxies raise, until the gate stops for good.
+// follow takes over what other proxies raise, until the gate stops; then Idle does.
 func (g *Gate) follow() {
 	for {
 		select {

@@ -324,3 +324,31 @@ func TestSharedRaiseCutsAtOnce(t *testing.T) {
 		w1.answer()
 	})
 }
+
+// A gate that stops still hears of raises at other proxies, for as long as a
+// write is in flight: their new holder would wait for this one's client, who may
+// never send the rest of his upload (L1).
+func TestSharedRaisedElsewhereWhileItStops(t *testing.T) {
+	inSharedTime(t, func(r *rig, last func() *lease) {
+		w1 := r.start("w1", 1)
+		close(last().drained)
+		synctest.Wait()
+		w1.mustBeSent()
+		r.gate.Stop()
+		idle := make(chan error)
+		go func() { idle <- r.gate.Idle(context.Background()) }()
+		select {
+		case r.disk.raised <- tokenstore.Mark{Key: "k", Token: tok(2)}:
+		case <-time.After(time.Second):
+			t.Error("nobody hears of the raise")
+		}
+		synctest.Wait()
+		if !closed(w1.ticket.Overtaken()) {
+			t.Error("w1 was not told")
+		}
+		w1.answer()
+		if err := <-idle; err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -26,10 +26,20 @@ func (g *Gate) Stop() {
 // Idle waits, after Stop, until nothing is in flight, nothing is unsettled
 // and no quarantine runs (F2, F3). Only then the store may be closed as
 // clean. It returns ctx's error when that ends first.
+//
+// Meanwhile it takes over what other proxies raise: a new holder there waits for
+// what is in flight here, and would wait for its client if nobody cut that (L1).
 func (g *Gate) Idle(ctx context.Context) error {
+	raised := g.store.Raised()
 	for g.table.open() || g.quarantine.Load() {
 		select {
 		case <-g.idle:
+		case m, ok := <-raised:
+			if !ok {
+				raised = nil // the store is closed: nothing is told any more
+				continue
+			}
+			g.raisedElsewhere(m)
 		case <-ctx.Done():
 			return ctx.Err()
 		}

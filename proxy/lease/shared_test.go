@@ -284,3 +284,32 @@ func TestUnknownTTL(t *testing.T) {
 		}
 	})
 }
+
+// A beat without a result may have reached the store. When it is found there
+// later, nobody knows for how long the other issuers have seen it: the holder is
+// not told to have his whole time from then on, or they would give the lease away
+// before his end.
+func TestABeatThatIsFoundLater(t *testing.T) {
+	inShared(t, func(r *rig) {
+		other := r.open(Options{})
+		defer other.Close()
+		slow := make(chan struct{})
+		r.drains(ctxFence(slow))
+		a := r.ask(r.Context(), r.issuer, "A", 0)
+		r.drains(nil)
+		b := r.ask(r.Context(), other, "B", time.Hour) // sees each beat within pollEvery
+		r.store.fail(nil, once("renew"))               // the beat at a third of the TTL
+		time.Sleep(6 * time.Second)
+		if st, err := r.issuer.Status(r.Context(), key); err != nil || st.Holder != "A" { // finds it
+			t.Fatalf("%+v, %v", st, err)
+		}
+		close(slow)
+		first := <-a
+		if first.err != nil {
+			t.Fatal(first.err)
+		}
+		if next := <-b; next.err != nil || next.at < first.at+first.Left {
+			t.Errorf("two holders: B has the lease %v before A's end: %v", first.at+first.Left-next.at, next.err)
+		}
+	})
+}

@@ -71,8 +71,13 @@ func (s *state) saw(l tokenstore.Lease, now time.Duration) {
 	case known.Same(l), s.sole && l.ID == known.ID:
 	case s.isGone(l):
 		s.until, s.pinned = now, false
+	case l.ID == known.ID:
+		// A beat of ours without a result may be found here long after the other
+		// issuers have seen it: they count from then, so its holder's time does not
+		// begin anew, or two would have the lease at its end.
+		s.until = now + l.TTL
 	default:
-		s.from, s.until, s.pinned = now, now+l.TTL, s.pinned && l.ID == known.ID
+		s.from, s.until, s.pinned = now, now+l.TTL, false
 	}
 	if !l.Held() {
 		s.until, s.pinned = 0, false

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -119,5 +120,36 @@ func TestDamaged(t *testing.T) {
 	}
 	if !strings.Contains(damaged.Error(), "bad") {
 		t.Error(damaged)
+	}
+}
+
+// A proxy that is stopped, or suspended, between two steps of a Forget has the
+// key's row locked. Its kernel answers for it, so that the connection stays: the
+// server has to end it, or no write on the key would pass at any other proxy.
+func TestForgetThatStandsStill(t *testing.T) {
+	t.Parallel()
+	o := place(t, sharedServer(t))
+	still, b := open(t, o), open(t, o)
+	defer func() { _ = b.Close() }()
+	defer func() { _ = still.Close() }()
+	me := session.ID{1}
+	if err := b.Begin(t.Context(), me, time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Acquire(t.Context(), me, []session.Want{{Mark: mark("k", 1), Nonce: 1}}); err != nil {
+		t.Fatal(err)
+	}
+	tx, err := still.work.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback(t.Context()) }()
+	if _, err := tx.Exec(t.Context(), still.sql.lock, []byte("k")); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	if _, err := b.Acquire(ctx, me, []session.Want{{Mark: mark("k", 2), Nonce: 2}}); err != nil {
+		t.Errorf("a write waits for a proxy that stands still: %v", err)
 	}
 }

@@ -22,11 +22,13 @@ const (
 var errStandby = errors.New("this PostgreSQL is a hot standby, which takes no writes and may lack the last raises; name the primary, or all servers of the cluster, in store.postgres.url")
 
 // settings of every connection. A proxy that vanished in the middle of a call
-// must not keep its locks for long. The plans are made once and by index: a
+// must not keep its locks for long, nor one that is stopped between two steps of
+// a transaction, whose kernel still answers for it. The plans are made once and by index: a
 // plan that was made for an almost empty table would be taken for a large one
 // too, and read all of it in each call.
 const settings = `SELECT
 	CASE current_setting('statement_timeout') WHEN '0' THEN set_config('statement_timeout', '30s', false) END,
+	CASE current_setting('idle_in_transaction_session_timeout') WHEN '0' THEN set_config('idle_in_transaction_session_timeout', '5s', false) END,
 	CASE current_setting('application_name') WHEN '' THEN set_config('application_name', 'fenceproxy', false) END,
 	set_config('tcp_keepalives_idle', '10', false), set_config('tcp_keepalives_interval', '5', false), set_config('tcp_keepalives_count', '3', false),
 	set_config('tcp_user_timeout', '20s', false),
