@@ -10,7 +10,7 @@ FUZZTIME    ?= 10s
 # machine.
 # Never from the cache: tests start the binary and servers, whose changes it
 # does not see.
-TESTFLAGS   ?= -race -p 1 -count=1 -timeout 10m
+TESTFLAGS   ?= -race -p 1 -count=1 -timeout 20m
 # Packages that take minutes of their own.
 STORMS      := -e /torture/attacks$$ -e /torture/leases$$ -e /torture/shared$$
 # The long forms of the torture; WRITES is 200000 where several proxies share
