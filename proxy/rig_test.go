@@ -70,9 +70,9 @@ const testSettle = 300 * time.Millisecond
 const (
 	// patience is every timeout that a test is not about: longer than any wait
 	// of the test itself, so that what waits for it in vain fails.
-	patience = time.Minute
+	patience = 30 * time.Second
 	// soon is such a wait: for what comes by itself, on however busy a machine.
-	soon = 30 * time.Second
+	soon = 12 * time.Second
 )
 
 // newRig starts the proxy. change may change its options before.
