@@ -27,6 +27,7 @@ func (o *ordeal) atRest() rest {
 		w := Write{ID: 1<<31 + uint32(i), Key: keyName(i), Token: 1}
 		r := o.do(w)
 		for tries := uint32(1); tries < 100 && r.Problem.Name() == "outcome-unknown"; tries++ { // the test itself stood still, or was too busy for response_timeout
+			time.Sleep(100 * time.Millisecond)
 			w.ID = 1<<31 + tries<<16 + uint32(i)
 			r = o.do(w)
 		}
