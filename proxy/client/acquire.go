@@ -38,7 +38,7 @@ type LeaseOptions struct {
 	// request to a server beside one that waits (Transport.MaxConnsPerHost).
 	HTTPClient *http.Client
 	// Report is told of every attempt that failed and is made again: nil for
-	// nobody.
+	// nobody. It must not block: the next attempt waits for it.
 	Report func(error)
 
 	clock func() time.Duration // boottime
