@@ -11,6 +11,9 @@ FUZZTIME    ?= 10s
 # Never from the cache: tests start the binary and servers, whose changes it
 # does not see.
 TESTFLAGS   ?= -race -p 1 -count=1 -timeout 20m
+# Packages with tests that the race detector cannot take: they run once more
+# without it.
+NORACE      := ./proxy/lease ./proxy/route
 # Packages that take minutes of their own.
 STORMS      := -e /torture/attacks$$ -e /torture/leases$$ -e /torture/shared$$
 # The long forms of the torture; WRITES is 200000 where several proxies share
@@ -30,6 +33,7 @@ test: deps check
 	@# Building in parallel first: the tests then run one package at a time.
 	$(GO) build -race ./...
 	.ci/gotest $(TESTFLAGS) $$($(GO) list ./... | grep -v $(STORMS))
+	.ci/gotest -count=1 -timeout 5m $(NORACE)
 
 ## storms: the short tortures of several proxies and of leases, and the attacks:
 ##   smuggling, floods, slow clients, hostile upstreams (CI runs them behind test)
