@@ -55,7 +55,7 @@ func TestRaise(t *testing.T) {
 // record does not say clear.
 func TestRaiseSuspect(t *testing.T) {
 	r := newRig(t, func(o *Options) {
-		o.Rules[0].Suspect = true
+		o.Rules[0].Suspect, o.Rules[0].DrainTimeout = true, time.Second
 		store := o.Store.(faulty)
 		store.SetRecovered(true)
 		var err error
