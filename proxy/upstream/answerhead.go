@@ -123,7 +123,7 @@ func frame(method string, h answerHead) (kind framing, length int64, err error) 
 // After a status without body whose header speaks of one, servers differ in
 // what follows.
 func keepAlive(h answerHead, kind framing) bool {
-	bodiless := (h.status == http.StatusNoContent || h.status == http.StatusNotModified) && (h.header["Transfer-Encoding"] != nil || h.header["Content-Length"] != nil)
+	bodiless := h.status == http.StatusNoContent && (h.header["Transfer-Encoding"] != nil || h.header["Content-Length"] != nil)
 	return h.minor > 0 && kind != untilClose && !bodiless &&
 		!httpguts.HeaderValuesContainsToken(h.header["Connection"], "close")
 }
