@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/fenceproxy/fenceproxy/tokenstore"
@@ -12,8 +13,9 @@ import (
 
 // FuzzDamage changes up to four bytes that lie together, which a checksum always
 // finds, anywhere in the files of a store that was killed. It is not opened then,
-// or each key has its own record or fails closed; a key that is lost is found by
-// Verify at least.
+// or each key has its own record or fails closed. What no single read can see is
+// found by Verify at least: in the file, whose pages have no checksum, a key out of
+// order hides others, and a fold may put a second record of one beside the first.
 func FuzzDamage(f *testing.F) {
 	files, want := killedStore(f)
 	var names []string
@@ -22,6 +24,7 @@ func FuzzDamage(f *testing.F) {
 			names = append(names, name)
 		}
 	}
+	slices.Sort(names)
 	if len(names) < 2 {
 		f.Fatalf("%d files: there is no log", len(names))
 	}
@@ -62,10 +65,11 @@ func FuzzDamage(f *testing.F) {
 			}
 			switch got, ok, err := s.Load(t.Context(), key); {
 			case err != nil: // it fails closed
-			case ok && (got.Highest != rec.Highest || got.Holder != rec.Holder || got.Clear != rec.Clear):
+			case ok && got.Highest == rec.Highest && got.Holder == rec.Holder && got.Clear == rec.Clear:
+			case ok && name != storeFile:
 				t.Fatalf("%s, byte %d: key %s has %+v, and had %+v", name, int(at)%len(files[name]), key, got, rec)
-			case !ok && verr == nil && report.Sound():
-				t.Fatalf("%s, byte %d: key %s is lost, and Verify says that all is well", name, int(at)%len(files[name]), key)
+			case verr == nil && report.Sound():
+				t.Fatalf("%s, byte %d: key %s has %+v (%v), had %+v, and Verify says that all is well", name, int(at)%len(files[name]), key, got, ok, rec)
 			}
 		}
 	})
