@@ -1,6 +1,9 @@
 package upstream
 
-import "net"
+import (
+	"net"
+	"time"
+)
 
 // dropAtEnd has the kernel throw away, when c ends, what it has taken of a
 // request and the upstream has not. Behind an ordinary end it would go on sending
@@ -19,6 +22,22 @@ func linger(c net.Conn, seconds int) {
 	if tcp, ok := c.(*net.TCPConn); ok { // a unix socket's other side has it already
 		_ = tcp.SetLinger(seconds)
 	}
+}
+
+// lastWords is how long the last message of a websocket that both sides have
+// ended may be on its way. It is below any sensible settle time.
+const lastWords = 100 * time.Millisecond
+
+// arrives waits until the upstream's kernel has all that was sent on c, and
+// reports whether it has.
+func arrives(c net.Conn) bool {
+	const pause = 5 * time.Millisecond
+	for end := time.Now().Add(lastWords); untaken(c) > 0; time.Sleep(pause) {
+		if time.Now().After(end) {
+			return false
+		}
+	}
+	return true
 }
 
 // hangUp closes a connection on which everything is over.

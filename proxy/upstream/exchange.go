@@ -206,7 +206,7 @@ func (x *exchange) close() {
 	switch {
 	case !x.whole || !x.over:
 		interrupt = x.loseLocked(ReasonAbandoned, errAbandoned)
-	case !reuse && x.sent && x.lost == "":
+	case !reuse && x.sent && x.lost == "" && x.arrived():
 		hangUp(x.c.Conn)
 	case !reuse:
 		x.c.Close()
@@ -235,8 +235,13 @@ func (x *exchange) reusable() bool {
 	// An upstream that answers HEAD with a body would have it read as the answer
 	// to the next request.
 	return x.keepAlive && x.r.Method != http.MethodHead && x.u.pool.ttl > 0 && x.whole && x.sent && !x.stopped && x.lost == "" &&
-		x.c.readErr == nil && x.c.br.Buffered() == 0
+		x.c.readErr == nil && x.c.br.Buffered() == 0 && x.arrived()
 }
+
+// arrived reports whether nothing of the request, which was answered, can come to
+// the upstream behind its settle time: the answer says that it is over, or all of
+// it is there. mu is held.
+func (x *exchange) arrived() bool { return !x.u.unproven(x.status) || untaken(x.c.Conn) == 0 }
 
 // outcome is what is known by now.
 func (x *exchange) outcome() Outcome {

@@ -35,14 +35,7 @@ func backlog(t *testing.T) net.Listener {
 func sendHeldBack(t *testing.T, addr string, timeout time.Duration, sent func()) result {
 	t.Helper()
 	u := newUpstream(t, "http://"+addr)
-	dial := u.dial
-	u.dial = func(ctx context.Context) (net.Conn, error) {
-		c, err := dial(ctx)
-		if err == nil {
-			err = c.(*net.TCPConn).SetWriteBuffer(4 * heldBack)
-		}
-		return c, err
-	}
+	roomy(u)
 	r := put()
 	r.Timeout, r.Length, r.Interrupt = timeout, heldBack, func() {}
 	r.Body = io.MultiReader(io.LimitReader(&zeros{heldBack}, heldBack-1), tail{sent})
@@ -55,6 +48,18 @@ type tail struct{ read func() }
 func (b tail) Read(p []byte) (int, error) {
 	b.read()
 	return copy(p, "x"), io.EOF
+}
+
+// roomy makes u's connections take such a write without its upstream.
+func roomy(u *Upstream) {
+	dial := u.dial
+	u.dial = func(ctx context.Context) (net.Conn, error) {
+		c, err := dial(ctx)
+		if err == nil {
+			err = c.(*net.TCPConn).SetWriteBuffer(4 * heldBack)
+		}
+		return c, err
+	}
 }
 
 // comesToo fails where all of the body comes to the upstream.
@@ -81,6 +86,64 @@ func TestGivenUpNeverLeaves(t *testing.T) {
 		t.Fatalf("%v (%v), want the answer to be waited for in vain", res.outcome, res.err)
 	}
 	comesToo(t, l)
+}
+
+// A websocket that both sides have ended is lost from sight from then on, and so
+// is what its upstream has not taken yet.
+func TestEndedTunnelNeverLeaves(t *testing.T) {
+	u, event, done := listen(t, func(w *wire) {
+		w.head()
+		w.say(switching + upgrading + fitting + "\r\n")
+		w.CloseWrite()
+		<-w.event
+		if n, err := io.Copy(io.Discard, w.br); n == heldBack {
+			w.t.Errorf("all that was said came to the upstream after the end (%v)", err)
+		}
+	})
+	roomy(u)
+	a, err := u.Send(context.Background(), opening())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.Tunnel.Write(make([]byte, heldBack)); err != nil {
+		t.Error(err)
+	}
+	a.Tunnel.CloseWrite()
+	if rest, err := io.ReadAll(a.Tunnel); len(rest) > 0 || err != nil {
+		t.Errorf("%q, %v", rest, err)
+	}
+	a.Tunnel.End(ReasonEnded, nil)
+	a.Close()
+	event <- struct{}{}
+	done()
+}
+
+// An answer that does not prove that the write is over (A2) may come before the
+// upstream has taken the write. The next request is not sent behind it either.
+func TestUnprovenNeverLeaves(t *testing.T) {
+	for name, idle := range map[string]time.Duration{"closed": 0, "kept": time.Minute} {
+		t.Run(name, func(t *testing.T) {
+			u, event, done := listen(t, func(w *wire) {
+				w.head()
+				w.say("HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n")
+				<-w.event
+				if n, err := io.Copy(io.Discard, w.br); n == heldBack {
+					w.t.Errorf("all of the write came to the upstream when its settle time may be over (%v)", err)
+				}
+			})
+			u.unsettled, u.pool.ttl = []int{202}, idle
+			roomy(u)
+			r := put()
+			r.Length, r.Interrupt = heldBack, func() {}
+			r.Body = io.LimitReader(&zeros{heldBack}, heldBack)
+			if res := exchangeOnce(t, context.Background(), u, r); res.outcome != unsettled(ReasonStatus(202)) {
+				t.Errorf("%v (%v), want the 202", res.outcome, res.err)
+			}
+			event <- struct{}{}
+			u.Close()
+			done()
+		})
+	}
 }
 
 // The start behind a crash waits for the settle time, too.

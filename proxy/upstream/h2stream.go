@@ -299,6 +299,9 @@ func (s *h2stream) free() {
 	}
 	s.freed = true
 	s.disarm()
+	if s.ended && s.c.pool.u.unproven(s.head.status) {
+		s.owe() // it is lost from sight as well
+	}
 	switch {
 	case s.id == 0:
 		s.c.refund(s.need.window)

@@ -33,6 +33,19 @@ func listenNarrow(t *testing.T, scripts ...func(*h2wire)) (u *Upstream, done fun
 	return u, func() { t.Helper(); u.Close(); end() }
 }
 
+// comesToo reports whether a request comes to its end.
+func (w *h2wire) comesToo(id uint32) bool {
+	for {
+		f, err := w.fr.ReadFrame()
+		if err != nil {
+			return false
+		}
+		if d, ok := f.(*http2.DataFrame); ok && d.StreamID == id && d.StreamEnded() {
+			return true
+		}
+	}
+}
+
 // A write that the kernel has taken as a whole, and the upstream has not, when it
 // is given up. The connection may live on for others.
 func TestH2GivenUpNeverLeaves(t *testing.T) {
@@ -45,17 +58,7 @@ func TestH2GivenUpNeverLeaves(t *testing.T) {
 				}
 				id := w.head().id
 				<-lost
-				for {
-					f, err := w.fr.ReadFrame()
-					if err != nil {
-						came <- false
-						return
-					}
-					if d, ok := f.(*http2.DataFrame); ok && d.StreamID == id && d.StreamEnded() {
-						came <- true
-						return
-					}
-				}
+				came <- w.comesToo(id)
 			})
 			if others {
 				a, err := u.Send(context.Background(), put())
@@ -78,4 +81,26 @@ func TestH2GivenUpNeverLeaves(t *testing.T) {
 			done()
 		})
 	}
+}
+
+// The same of one whose answer came before, and does not prove that it is over.
+func TestH2UnprovenNeverLeaves(t *testing.T) {
+	lost, came := make(chan struct{}), make(chan bool, 1)
+	u, done := listenNarrow(t, func(w *h2wire) {
+		id := w.head().id
+		w.say(id, "202", true)
+		<-lost
+		came <- w.comesToo(id)
+	})
+	r := put()
+	r.Body, r.Length = bytes.NewReader(make([]byte, 60<<10)), 60<<10
+	if res := exchangeOnce(t, context.Background(), u, r); res.outcome != unsettled(ReasonStatus(202)) {
+		t.Fatalf("%v (%v)", res.outcome, res.err)
+	}
+	time.Sleep(3 * h2LostWrite)
+	close(lost)
+	if <-came {
+		t.Error("all of the write came to the upstream when its settle time may be over")
+	}
+	done()
 }

@@ -140,7 +140,7 @@ func (u *Upstream) judge(f facts) Outcome {
 	switch {
 	case !f.left:
 		return Outcome{NotSent, f.why()}
-	case f.whole && slices.Contains(u.unsettled, f.status):
+	case f.whole && u.unproven(f.status):
 		return Outcome{Unsettled, ReasonStatus(f.status)}
 	case f.whole && f.sent:
 		return Outcome{Fate: Settled}
@@ -161,6 +161,10 @@ func (f facts) why() Reason {
 	}
 	return cmp.Or(f.lost, f.upload, ReasonUnfinished)
 }
+
+// unproven reports whether a whole answer with the status leaves its write
+// unsettled.
+func (u *Upstream) unproven(status int) bool { return slices.Contains(u.unsettled, status) }
 
 // classify names the reason of an error met while an answer was read; started
 // says that a byte of the final answer had come.

@@ -91,8 +91,8 @@ func (t *Tunnel) CloseWrite() error {
 // the first reason counts. Any goroutine may call it. Once Write has returned,
 // nothing leaves any more.
 func (t *Tunnel) End(reason Reason, cause error) {
-	if reason == ReasonEnded {
-		deliverAtEnd(t.x.c.Conn) // the last message may still be on its way
+	if reason == ReasonEnded && arrives(t.x.c.Conn) {
+		deliverAtEnd(t.x.c.Conn) // it sees an end, and no reset
 	}
 	t.x.lose(reason, cause)
 }
