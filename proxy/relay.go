@@ -88,7 +88,8 @@ func (x *exchange) over(a *upstream.Answer) {
 	case o.Fate == upstream.Settled:
 		x.settle("")
 	case o.Reason == upstream.ReasonStatus(a.Status), o.Reason == upstream.ReasonEarlyEnd:
-		x.settle(string(o.Reason)) // the answer itself tells the client
+		a.Close()                  // what is still on its way must not wait for the client
+		x.settle(string(o.Reason)) // the answer itself tells it
 	default:
 		// The upload was cut or broke off behind an early 2xx: what the answer
 		// says is not true any more.
