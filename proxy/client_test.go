@@ -2,11 +2,14 @@ package proxy
 
 import (
 	"context"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/fenceproxy/fenceproxy/proxy/upstream"
 )
 
 // slowDeadline is an answer whose deadline takes its time to be set.
@@ -52,4 +55,22 @@ func TestNoDeadlineOutlivesTheHandler(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A 1xx that its client did not take, and that was left behind in the middle, may
+// still read the header: a map that is written to meanwhile ends the process.
+func TestHeaderOfALeftHintIsLeftAlone(t *testing.T) {
+	w := httptest.NewRecorder()
+	x := &exchange{h: &Handler{}, w: w, r: &http.Request{ProtoMajor: 2}, fenced: true, book: newBook(Rulebook{})}
+	x.client = x.newClient()
+	x.client.leaveBehind(make(chan error))
+	defer func() {
+		if p := recover(); p != http.ErrAbortHandler {
+			t.Errorf("it ended with %v, want a broken answer", p)
+		}
+		if len(w.Header()) > 0 {
+			t.Errorf("the header was written to: %v", w.Header())
+		}
+	}()
+	x.undelivered(&upstream.Error{Outcome: upstream.Outcome{Fate: upstream.Unsettled, Reason: upstream.ReasonReset}, Err: net.ErrClosed})
 }

@@ -62,7 +62,7 @@ func (x *exchange) undelivered(err error) {
 		x.leaveBook(x.away) // before the client is answered, which may take long
 	}
 	p := x.problem(err)
-	if x.fenced {
+	if x.fenced && !x.client.gone { // a 1xx that is still being written to it has the header
 		if p.Name() == wire.StaleToken {
 			x.say(wire.ResultRejected(p.Name()), p.Forwarded)
 		} else {
