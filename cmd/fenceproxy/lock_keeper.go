@@ -22,6 +22,11 @@ func notify(c chan<- os.Signal) {
 		}
 	}
 	signal.Notify(c, syscall.SIGCONT)
+	// Nobody listens: what is said to a pipe whose reader is gone must not end us
+	// beside the command. That one is born with the signal as it was.
+	if !signal.Ignored(syscall.SIGPIPE) {
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	}
 }
 
 // ends reports whether a signal is one to end by.
