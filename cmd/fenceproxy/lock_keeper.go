@@ -71,7 +71,9 @@ func (k *keeper) wait() int {
 				k.terminal.resume(k.command)
 			}
 		case s := <-k.command.stopped:
-			k.terminal.stopped(k.command, s)
+			if k.lease.Err() == nil { // else it is being ended, and we must not stop along with it
+				k.terminal.stopped(k.command, s)
+			}
 		case status := <-k.command.ended:
 			k.terminal.back(k.command)
 			if k.lease.Err() != nil {
