@@ -42,7 +42,7 @@ func (x *exchange) claim(key tokenstore.Key, t *token) gate.Claim {
 		return gate.Claim{Key: key, Unordered: true}
 	}
 	return gate.Claim{
-		Key: key, Token: t.value, Holder: x.holder, Suspect: x.rule.Suspect, MaxJump: x.rule.MaxJump,
+		Key: key, Token: t.value, Holder: x.holder, Suspect: x.rule.Suspect || x.book.suspects(key), MaxJump: x.rule.MaxJump,
 	}
 }
 

@@ -44,7 +44,8 @@ type Rulebook struct {
 // settle time is.
 type book struct {
 	Rulebook
-	stray *Rule // see strayRule
+	stray    *Rule                     // see strayRule
+	suspects func(tokenstore.Key) bool // see Suspects
 
 	writes atomic.Int64  // that are not over, and 1 while the book is in force
 	once   sync.Once     // for over
@@ -70,7 +71,7 @@ type books struct {
 }
 
 func newBook(r Rulebook) *book {
-	b := &book{Rulebook: r, stray: strayRule(&r), over: make(chan struct{})}
+	b := &book{Rulebook: r, stray: strayRule(&r), suspects: Suspects(r.Table, r.Rules), over: make(chan struct{})}
 	b.hurried, b.hurry = context.WithCancel(context.Background())
 	b.writes.Store(1)
 	return b

@@ -88,10 +88,10 @@ func (l *leases) use(s *service, p planned) (inForce func()) {
 }
 
 func (s *service) owners(p planned, forced <-chan struct{}) owners {
-	all := make([]lease.Owner, len(p.rules))
+	all, suspects := make([]lease.Owner, len(p.rules)), proxy.Suspects(p.table, p.rules)
 	for i := range p.rules {
 		r := &p.rules[i]
-		all[i] = lease.Owner{Rule: r.Name, Format: r.Format, Epoch: r.Epoch, MaxToken: r.MaxToken, Fence: s.fence(r, forced)}
+		all[i] = lease.Owner{Rule: r.Name, Format: r.Format, Epoch: r.Epoch, MaxToken: r.MaxToken, Fence: s.fence(r, suspects, forced)}
 	}
 	return func(key tokenstore.Key) (some []lease.Owner) {
 		for _, i := range p.table.Owners(key) {
@@ -103,12 +103,12 @@ func (s *service) owners(p planned, forced <-chan struct{}) owners {
 
 // fence raises a token and drains, and holds nothing behind it. Writes that came
 // in before a reload has fenced them are older, too.
-func (s *service) fence(r *proxy.Rule, forced <-chan struct{}) func(context.Context, tokenstore.Key, tokenstore.Token) error {
+func (s *service) fence(r *proxy.Rule, suspects func(tokenstore.Key) bool, forced <-chan struct{}) func(context.Context, tokenstore.Key, tokenstore.Token) error {
 	return func(ctx context.Context, key tokenstore.Key, token tokenstore.Token) error {
 		<-forced
 		start := time.Now()
 		err := s.gate.Enter(ctx, gate.Request{
-			Claims:       []gate.Claim{{Key: key, Token: token, Suspect: r.Suspect}},
+			Claims:       []gate.Claim{{Key: key, Token: token, Suspect: r.Suspect || suspects(key)}},
 			DrainTimeout: r.DrainTimeout, Settle: r.Settle, Since: start, Read: true,
 		}, new(gate.Ticket))
 		if err != nil {

@@ -22,6 +22,11 @@ func notify(c chan<- os.Signal) {
 		}
 	}
 	signal.Notify(c, syscall.SIGCONT)
+	// Nobody listens: what is said to a pipe whose reader is gone must not end us
+	// beside the command. That one is born with the signal as it was.
+	if !signal.Ignored(syscall.SIGPIPE) {
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	}
 }
 
 // ends reports whether a signal is one to end by.
@@ -66,7 +71,9 @@ func (k *keeper) wait() int {
 				k.terminal.resume(k.command)
 			}
 		case s := <-k.command.stopped:
-			k.terminal.stopped(k.command, s)
+			if k.lease.Err() == nil { // else it is being ended, and we must not stop along with it
+				k.terminal.stopped(k.command, s)
+			}
 		case status := <-k.command.ended:
 			k.terminal.back(k.command)
 			if k.lease.Err() != nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -67,6 +68,55 @@ func TestLockTerminal(t *testing.T) {
 	if strings.Contains(s.all, "wrote on") {
 		t.Errorf("the command went on without its lease:\n%s", s.all)
 	}
+}
+
+// Ctrl-Z stops all of the command before it stops us, those too that do not want
+// to: nobody would end them when the lease runs out.
+func TestLockTerminalStopsAll(t *testing.T) {
+	binary, err := exec.LookPath("fenceproxy") // TestMain puts it there
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, url := leaseServer(t)
+	written := filepath.Join(t.TempDir(), "written")
+	s := newShell(t, "FENCEPROXY_SERVER="+url, "WRITTEN="+written)
+	s.types(binary+` lock k --grace 0s --ttl 3s -- sh -c '(trap "" TSTP; while :; do echo >>$WRITTEN; sleep 0.01; done) & echo re""ady; cat'`+"\n", "ready")
+	s.types("line\n", "line\r\nline")
+	s.types("\x1a", "Stopped")
+	s.types("", "\n$ ") // what is typed before belongs to nobody
+	before := sizeOf(t, written)
+	for server.Held("k").ID != "" {
+		time.Sleep(time.Millisecond)
+	}
+	s.insists("fg\n", "the lease is lost")
+	s.types("echo code-$?\n", "code-76")
+	if after := sizeOf(t, written); after != before {
+		t.Errorf("%d writes by a command that is said to be stopped, the last ones without a lease", after-before)
+	}
+}
+
+// A command that wants the terminal while it is being ended does not stop us:
+// it would be there until somebody came to type fg.
+func TestLockTerminalLost(t *testing.T) {
+	binary, err := exec.LookPath("fenceproxy") // TestMain puts it there
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, url := leaseServer(t)
+	s := newShell(t, "FENCEPROXY_SERVER="+url)
+	s.types(binary+` lock k --grace 500ms --ttl 3s -- sh -c 'trap "read x </dev/tty" TERM; echo re""ady; while :; do sleep 0.01; done' &`+"\n", "ready")
+	server.Lose("k")
+	s.types("wait $!; echo code-$?\n", "SIGKILL")
+	s.types("", "code-76")
+}
+
+func sizeOf(t *testing.T, path string) int64 {
+	t.Helper()
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info.Size()
 }
 
 // shell is an interactive bash on a terminal of its own.

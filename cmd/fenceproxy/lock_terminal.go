@@ -31,10 +31,12 @@ func (t *terminal) stopped(c *guarded, s syscall.Signal) {
 		return
 	}
 	// Ctrl-Z, or all of the job is in the background: the shell has to see us
-	// stop, or it would wait for ever. The lease is not renewed meanwhile.
+	// stop, or it would wait for ever. The lease is not renewed meanwhile, so
+	// nobody of the command goes on, whatever he says to Ctrl-Z.
 	if t.handed = fore == c.pid; t.handed {
 		hand(tty, us)
 	}
+	c.signal(syscall.SIGSTOP)
 	_ = syscall.Kill(0, syscall.SIGSTOP)
 }
 

@@ -177,6 +177,26 @@ func TestLockLostUnread(t *testing.T) {
 	l.exits(76)
 }
 
+// Nor does a reader that is gone end the lock by what it says (SIGPIPE): the
+// command would be killed without its time to clean up, and its children go on
+// beside the next holder.
+func TestLockLostBrokenPipe(t *testing.T) {
+	server, url := leaseServer(t)
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = r.Close()
+	defer w.Close()
+	l := startLockTo(t, w, url, "k", "--ttl", "3s", "--grace", "500ms", "--", "sh", "-c", `(trap "" TERM; while :; do sleep 0.01; done) & echo go; read x`)
+	l.line()
+	server.Lose("k")
+	if got := l.rest(); got != "" { // it ends when all of them have
+		t.Errorf("%q", got)
+	}
+	l.exits(76)
+}
+
 // A server that cannot be reached is as good as a lost lease, when its time is
 // over; a shorter outage is nothing.
 func TestLockUnreachable(t *testing.T) {

@@ -25,9 +25,10 @@ import (
 type Audit struct {
 	path string // "" for a writer that stays
 
-	mu   sync.Mutex // guards what follows
-	out  io.Writer
-	file *os.File
+	mu    sync.Mutex // guards what follows
+	out   io.Writer
+	file  *os.File
+	stuck bool // the last line waited in vain
 }
 
 // NewAudit writes to out, such as Lines.
@@ -41,8 +42,13 @@ func OpenAudit(path string) (*Audit, error) {
 }
 
 // pipePatience is how long a line waits for whoever reads the other end, where
-// the file is a pipe.
-const pipePatience = 2 * time.Second
+// the file is a pipe; stuckPatience the same of one behind a line that waited in
+// vain. Grants are told of before they are answered, and all of them would wait
+// for one another.
+const (
+	pipePatience  = 2 * time.Second
+	stuckPatience = 10 * time.Millisecond
+)
 
 // open does not wait for a reader of a pipe, nor do the writes that follow wait
 // for ever.
@@ -149,9 +155,14 @@ func (a *Audit) write(l any) error {
 		}
 	}
 	if a.file != nil {
-		_ = a.file.SetWriteDeadline(time.Now().Add(pipePatience)) // a disk has none
+		patience := pipePatience
+		if a.stuck {
+			patience = stuckPatience
+		}
+		_ = a.file.SetWriteDeadline(time.Now().Add(patience)) // a disk has none
 	}
-	if _, err = a.out.Write(append(b, '\n')); errors.Is(err, os.ErrDeadlineExceeded) {
+	_, err = a.out.Write(append(b, '\n'))
+	if a.stuck = errors.Is(err, os.ErrDeadlineExceeded); a.stuck {
 		err = fmt.Errorf("%s is a pipe whose reader takes nothing: see to its reader", a.path)
 	}
 	return err

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // An audit file that is a pipe holds nothing up: without a reader it is told of
@@ -37,6 +38,17 @@ func TestAuditPipe(t *testing.T) {
 	}
 	if !strings.Contains(err.Error(), "takes nothing") {
 		t.Errorf("a pipe that is full: %v", err)
+	}
+	// Those that come then do not wait one behind the other: a lease would be over
+	// before its grant is answered, and one would be granted every 2 s at the most.
+	began := time.Now()
+	for range 20 {
+		if err := a.WriteLease(LeaseLine{Result: "granted", Holder: strings.Repeat("x", 1000)}); err == nil {
+			t.Error("a line is written to a pipe that is full")
+		}
+	}
+	if took := time.Since(began); took > 5*pipePatience {
+		t.Errorf("20 lines waited %v", took)
 	}
 	lines := bufio.NewScanner(reader)
 	if !lines.Scan() || !strings.Contains(lines.Text(), `"audit":"raise"`) {

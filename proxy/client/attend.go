@@ -56,6 +56,11 @@ func (i *issuer) answers(ctx context.Context, server string) bool {
 	if err != nil {
 		return false
 	}
+	if i.bearer != nil { // without it any answer would do as well, and its log would tell of somebody who was kept out
+		if token, err := i.bearer(); err == nil {
+			req.Header.Set("Authorization", "Bearer "+token)
+		}
+	}
 	resp, err := i.web.Do(req)
 	if err != nil {
 		return false

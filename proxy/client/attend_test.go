@@ -63,6 +63,9 @@ func TestSilentForAMoment(t *testing.T) {
 		r.line.slow.Store(int64(drain))
 		refused, asked := 0, 0
 		r.line.seen = func(req *http.Request) bool {
+			if got := req.Header.Get("Authorization"); got != "Bearer secret" { // or its log would tell of somebody who was kept out
+				t.Errorf("a %s with the bearer token %q", req.Method, got)
+			}
 			if req.Method != http.MethodGet {
 				asked++
 				return false
@@ -72,7 +75,7 @@ func TestSilentForAMoment(t *testing.T) {
 		}
 		time.AfterFunc(drain, func() { r.line.slow.Store(0) })
 		o := r.options()
-		o.TTL = time.Hour
+		o.TTL, o.Bearer = time.Hour, func() (string, error) { return "secret", nil }
 		l, err := Acquire(t.Context(), "k", o)
 		if err != nil || refused < 4 || asked > 2 { // a renewal follows the grant
 			t.Fatalf("%v; %d questions, %d requests", err, refused, asked)

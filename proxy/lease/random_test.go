@@ -200,7 +200,12 @@ func (w *randomWorld) live(who int) {
 		if clock() >= until {
 			return
 		}
-		if r, err := w.any().Renew(ctx, key, h.ID, 0); err == nil && clock() < until {
+		ttl := time.Duration(0)
+		if w.oneIn(2) {
+			ttl = time.Second + w.upTo(12*time.Second)
+			until = w.shorter(who, until, clock()+ttl) // a shorter one counts from here, answered or not
+		}
+		if r, err := w.any().Renew(ctx, key, h.ID, ttl); err == nil && clock() < until {
 			until = w.told(who, r, false)
 		}
 	}
@@ -235,9 +240,14 @@ func (w *randomWorld) told(who int, h Held, granted bool) (until time.Duration) 
 		w.last = h.Token
 	}
 	until = now + h.Left
-	if end, ok := w.held[who]; ok && !granted {
-		until = max(until, end)
-	}
 	w.held[who] = until
 	return until
+}
+
+// shorter notes that who relies on less.
+func (w *randomWorld) shorter(who int, until, end time.Duration) time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.held[who] = min(until, end)
+	return w.held[who]
 }
