@@ -97,10 +97,11 @@ func TestStoryX2(t *testing.T) {
 		time.Sleep(200 * time.Millisecond)
 		f.fault("A is stopped")
 		a.Pause()
-		close(rest)
 		w2 := f.write("k", 2)
 		r2 := f.goes(b, w2)
-		time.Sleep((long+margin-settle)/2 - 100*time.Millisecond)
+		time.Sleep(time.Second) // the last of its threads has stopped by then
+		close(rest)
+		time.Sleep((long+margin-settle)/2 - 1100*time.Millisecond)
 		f.fault("A goes on")
 		a.Resume()
 		// Whichever A sees first as it wakes up: its deadline, or B's raise, which
