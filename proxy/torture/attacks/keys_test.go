@@ -66,6 +66,14 @@ func TestMillionKeys(t *testing.T) {
 			t.Errorf("key %d, within the limit: %v", n, err)
 		}
 	}
+	for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) { // a fold needs the room of what it folds
+		if logs, _ := filepath.Glob(filepath.Join(dir, "raises.*")); len(logs) == 1 {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatal("the raises are not folded into the store")
+		}
+	}
 	memory, disk := heap(), size(t, dir)
 	for part := range 4 {
 		wg.Go(func() {
@@ -145,7 +153,7 @@ func TestFloodOfKeys(t *testing.T) {
 	a := newAPI(t)
 	p := newProxy(t, "http://"+a.addr, crowded())
 	w := watch(t, p, a, false)
-	p.eventually("the witness has its keys", func() bool { return a.count() > 1 })
+	p.eventually("the witness has its keys", func() bool { return p.metrics("fenceproxy_keys_stored")[0] == 2 })
 	before := size(t, p.dir)
 	const each, conns = 1000, 8 // requests on a connection
 	long := strings.Repeat("k", 900)
@@ -204,7 +212,6 @@ func (p *proxy) pipeline(t *testing.T, n int, request func(i int) string) map[in
 		return nil
 	}
 	defer c.Close()
-	_ = c.SetDeadline(time.Now().Add(2 * patience))
 	go func() {
 		for i := range n {
 			if _, err := io.WriteString(c, request(i)); err != nil {
@@ -215,6 +222,7 @@ func (p *proxy) pipeline(t *testing.T, n int, request func(i int) string) map[in
 	statuses := map[int]int{}
 	br := bufio.NewReader(c)
 	for i := range n {
+		_ = c.SetReadDeadline(time.Now().Add(patience))
 		res, err := http.ReadResponse(br, &http.Request{Method: http.MethodPut})
 		if err != nil {
 			t.Errorf("answer %d of %d: %v", i, n, err)
@@ -233,33 +241,42 @@ func (p *proxy) pipeline(t *testing.T, n int, request func(i int) string) map[in
 // the rest are told so at once, and nobody else notices.
 func TestFloodOfWaiters(t *testing.T) {
 	a := newAPI(t)
-	p := newProxy(t, "http://"+a.addr, crowded())
+	a.stuck = make(chan struct{})
+	p := newProxy(t, "http://"+a.addr, crowded()+"upstream: {url: UPSTREAM, settle: 300ms, response_timeout: 60s}\n")
 	w := watch(t, p, a, false)
 	held := make(chan struct{})
 	go func() { // in flight for as long as the API holds it
 		defer close(held)
-		w.put("slow-stuck", 1)
+		w.put("stuck", 1)
 	}()
-	p.eventually("a write is in flight on the key", func() bool { return strings.Contains(p.admin("/v1/keys?prefix=thing:slow-stuck"), "slow-stuck") })
+	p.eventually("a write is in flight on the key", func() bool { return strings.Contains(p.admin("/v1/keys?prefix=thing:stuck"), "thing:stuck") })
+	const all, wait = 500, 64
 	var mu sync.Mutex
-	statuses := map[int]int{}
+	statuses, answered := map[int]int{}, 0
 	var wg sync.WaitGroup
-	for range 500 {
+	for range all {
 		wg.Go(func() {
 			got := p.pipeline(t, 1, func(int) string {
-				return "PUT /things/slow-stuck HTTP/1.1\r\nHost: a\r\nX-Fencing-Token: 2\r\nContent-Length: 0\r\n\r\n"
+				return "PUT /things/stuck HTTP/1.1\r\nHost: a\r\nX-Fencing-Token: 2\r\nContent-Length: 0\r\n\r\n"
 			})
 			mu.Lock()
 			defer mu.Unlock()
 			for status, n := range got {
 				statuses[status] += n
 			}
+			answered++
 		})
 	}
+	p.eventually("those who do not wait are told so, and the witness is served", func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return answered == all-wait && a.served("/things/witness") >= 10
+	})
+	close(a.stuck)
 	wg.Wait()
 	<-held
 	t.Logf("answers: %v", statuses)
-	if statuses[503] == 0 || statuses[200] == 0 || statuses[503]+statuses[200] != 500 {
+	if statuses[503] == 0 || statuses[200] == 0 || statuses[503]+statuses[200] != all {
 		t.Errorf("answers: %v; some should have waited, and some should have been refused", statuses)
 	}
 	w.end(100 * megabyte)

@@ -14,9 +14,10 @@ import (
 
 // api is a legacy API that takes every write, and keeps the order of tokens of
 // each resource. It answers GET /open/large with very much, and holds a write to
-// /things/slow back for a second.
+// /things/slow back for a second, and one to /things/stuck for as long as it is to.
 type api struct {
-	addr string
+	addr  string
+	stuck chan struct{} // closed when a write to /things/stuck may go on
 
 	larges  atomic.Int64 // GET /open/large that are served now
 	mu      sync.Mutex
@@ -55,6 +56,8 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	case strings.HasPrefix(r.URL.Path, "/things/slow"):
 		time.Sleep(time.Second)
+	case r.URL.Path == "/things/stuck":
+		<-a.stuck
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -71,6 +74,13 @@ func (a *api) count() int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.writes
+}
+
+// served is how many writes of a target were applied.
+func (a *api) served(target string) int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return len(a.applied[target])
 }
 
 // witness writes with growing tokens while others attack: each write has to be

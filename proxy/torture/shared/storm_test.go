@@ -195,23 +195,27 @@ func (s *storm) newHolders() error {
 		var highest uint64
 		for _, m := range s.members {
 			highest = s.held[k].next()
-			w := s.fleet.write(key(k), highest)
-			begun := time.Now()
-			r := s.do(m, w)
-			// Older ones are not over, or the test itself stood still.
-			for (r.Status == 503 || r.Problem.Name() == outcomeUnknown) && time.Since(begun) < 3*stormGone {
-				w.ID = s.ids.Add(1)
-				r = s.do(m, w)
-			}
-			if r.Status != 200 {
-				return fmt.Errorf("at the end token %d on %s got status %d, %q (%v) at proxy %s, after %v", w.Token, w.Key, r.Status, r.Problem.Name(), r.Err, m.name, time.Since(begun))
+			if r := s.insist(m, key(k), highest); r.Status != 200 {
+				return fmt.Errorf("at the end token %d on %s got status %d, %q (%v) at proxy %s", highest, key(k), r.Status, r.Problem.Name(), r.Err, m.name)
 			}
 		}
 		for _, m := range s.members {
-			if r := s.do(m, s.fleet.write(key(k), highest-1)); r.Problem.Name() != staleToken {
+			if r := s.insist(m, key(k), highest-1); r.Problem.Name() != staleToken {
 				return fmt.Errorf("at the end a token below the highest of %s got status %d, %q (%v) at proxy %s", key(k), r.Status, r.Problem.Name(), r.Err, m.name)
 			}
 		}
 	}
 	return nil
+}
+
+// insist writes until there is an answer that says something of the token: older
+// writes are not over, or the machine has stood still, for a session or for a
+// write.
+func (s *storm) insist(m *member, key string, token uint64) (r torture.Reaction) {
+	for end := time.Now().Add(3 * stormGone); ; {
+		r = s.do(m, s.fleet.write(key, token))
+		if r.Status != 503 && r.Problem.Name() != outcomeUnknown || time.Now().After(end) {
+			return r
+		}
+	}
 }
