@@ -51,7 +51,9 @@ func newLeaseFleet(t *testing.T, store, thing string, s torture.Settings) *lease
 		t.Fatal(err)
 	}
 	s.Upstream, s.Settle, s.Response, s.Drain = api.URL, fleetSettle, lockPatience, lockPatience
-	s.Store = torture.Shared{Engine: store, TTL: 3 * time.Second, Margin: time.Second, Linger: fleetSettle}
+	// Longer than a busy machine stands still: else a session is over, and its
+	// writes are refused, though nobody has killed its proxy.
+	s.Store = torture.Shared{Engine: store, TTL: 8 * time.Second, Margin: 2 * time.Second, Linger: fleetSettle}
 	for i := range f.members {
 		s.Leases = freeAddress(t)
 		p, err := torture.NewProxy(torture.NewHistory(), binary, t.TempDir(), s)

@@ -27,14 +27,14 @@ func TestLeasesOverRedis(t *testing.T) {
 		return startLock(t, m.leases, append(append([]string{"thing:a", "--holder", holder}, flags...), command...)...)
 	}
 
-	one := lock(a, "one", "--ttl", "10s")
+	one := lock(a, "one", "--ttl", "20s")
 	if token := one.line(); token != "1" {
 		t.Fatalf("the first token is %s", token)
 	}
 	f.writes(b, "1", 200, "admitted")
 	lock(b, "impatient", "--wait", "0s").exits(75, "one")
 	f.holds(a, "1") // nobody will ever tell what became of it
-	two := lock(b, "two", "--ttl", "3s")
+	two := lock(b, "two", "--ttl", "6s")
 	for seen := ""; seen != "200one11"; seen = f.seen(b) {
 		time.Sleep(time.Millisecond)
 	}

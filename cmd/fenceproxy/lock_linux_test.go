@@ -45,7 +45,7 @@ func TestLockTerminal(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	s.types("hello\n", "got-hello")
-	s.types("echo code-$?\n", "code-0")
+	s.insists("echo code-$?\n", "code-0")
 
 	s.types(lock+"-- sh -c 'echo re''ady; cat'\n", "ready")
 	s.types("line\n", "line\r\nline")
@@ -54,9 +54,9 @@ func TestLockTerminal(t *testing.T) {
 	s.insists("fg\n", "fenceproxy lock")
 	s.types("again\n", "again\r\nagain")
 	s.types("\x03", "$ ")
-	s.types("echo code-$?\n", "code-130")
+	s.insists("echo code-$?\n", "code-130")
 
-	s.types(lock+"--ttl 3s -- sh -c 'echo re''ady; cat; echo wro''te on'\n", "ready")
+	s.types(lock+"--ttl 5s -- sh -c 'echo re''ady; cat; echo wro''te on'\n", "ready")
 	s.types("line\n", "line\r\nline")
 	s.types("\x1a", "Stopped")
 	s.types("", "\n$ ") // what is typed before belongs to nobody
@@ -64,7 +64,7 @@ func TestLockTerminal(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	s.insists("fg\n", "the lease is lost")
-	s.types("echo code-$?\n", "code-76")
+	s.insists("echo code-$?\n", "code-76")
 	if strings.Contains(s.all, "wrote on") {
 		t.Errorf("the command went on without its lease:\n%s", s.all)
 	}

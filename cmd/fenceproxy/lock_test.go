@@ -136,14 +136,14 @@ func TestLockStoppedWhileWaiting(t *testing.T) {
 // The command and all of its group end with the lease: by SIGTERM, and by
 // SIGKILL where they do not want to.
 func TestLockLost(t *testing.T) {
-	for _, row := range []struct{ name, script, last string }{
-		{"ends", `trap "echo ended; exit 5" TERM; echo go; while :; do sleep 0.01; done`, "ended\n"},
-		{"ignores SIGTERM", `trap "" TERM; echo go; while :; do sleep 0.01; done`, ""},
-		{"leaves one that ignores it", `(trap "" TERM; while :; do sleep 0.01; done) & echo go; read x`, ""},
+	for _, row := range []struct{ name, grace, script, last string }{
+		{"ends", "30s", `trap "echo ended; exit 5" TERM; echo go; while :; do sleep 0.01; done`, "ended\n"},
+		{"ignores SIGTERM", "500ms", `trap "" TERM; echo go; while :; do sleep 0.01; done`, ""},
+		{"leaves one that ignores it", "500ms", `(trap "" TERM; while :; do sleep 0.01; done) & echo go; read x`, ""},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			server, url := leaseServer(t)
-			l := startLock(t, url, "k", "--ttl", "3s", "--grace", "500ms", "--", "sh", "-c", row.script)
+			l := startLock(t, url, "k", "--ttl", "3s", "--grace", row.grace, "--", "sh", "-c", row.script)
 			l.line()
 			server.Lose("k")
 			if got := l.rest(); got != row.last { // it ends when all of them have
@@ -201,13 +201,15 @@ func TestLockLostBrokenPipe(t *testing.T) {
 // over; a shorter outage is nothing.
 func TestLockUnreachable(t *testing.T) {
 	server, url := leaseServer(t)
-	l := startLock(t, url, "k", "--ttl", "3s", "--", "sh", "-c", "echo go; read x")
+	// Long enough for an attempt that fails to come before the end, also where the
+	// machine stands still for a moment.
+	l := startLock(t, url, "k", "--ttl", "6s", "--", "sh", "-c", "echo go; read x")
 	l.line()
 	server.Refuse(http.StatusServiceUnavailable)
 	if got := l.rest(); got != "" {
 		t.Errorf("%q", got)
 	}
-	l.exits(76, "refused as the test says; trying again", "not renewed within 3s")
+	l.exits(76, "refused as the test says; trying again", "not renewed within 6s")
 }
 
 // A lease that was lost without our noticing is told by its release.

@@ -145,10 +145,22 @@ func cmdEnd(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// hangup sends SIGHUP to the proxy.
+// hungUp is the line that says what became of a SIGHUP.
+var hungUp = regexp.MustCompile(`"msg":"(the configuration was (not )?reloaded|there is nothing to reload)[^"]*","why":"SIGHUP"`)
+
+// hangup sends SIGHUP to the proxy, and returns when that has been dealt with. The
+// proxy looks at the file by itself, too, and may have seen the change before: then
+// that reload's line tells of it, and this one's of nothing.
 func cmdHangUp(ts *testscript.TestScript, neg bool, args []string) {
 	usage(ts, neg || len(args) != 0, "hangup")
-	ts.Check(stageOf(ts).proxy.cmd.Process.Signal(syscall.SIGHUP))
+	p := stageOf(ts).proxy
+	before := len(hungUp.FindAllString(p.text(), -1))
+	ts.Check(p.cmd.Process.Signal(syscall.SIGHUP))
+	for end := time.Now().Add(scriptPatience); len(hungUp.FindAllString(p.text(), -1)) == before; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			ts.Fatalf("the proxy says nothing of SIGHUP in\n%s", strings.TrimSpace(p.text()))
+		}
+	}
 }
 
 // logged PATTERN holds when a line of the proxy's log matches.

@@ -32,15 +32,15 @@ func TestFailedSyncEndsServe(t *testing.T) {
 	davWrite(t, file, fmt.Sprintf("{upstream: {url: %q}, listen: {address: %q}, admin: {address: \"\"}, store: {embedded: {path: %q}}, rules: [{name: all, path: /*, key: \"{path}\"}]}", up.URL, addr, dir))
 	ended := make(chan int, 1)
 	go func() { ended <- execute(context.Background(), []string{"serve", "--config", file}) }()
-	for try := 0; ; try++ {
-		if resp, err := http.Get("http://" + addr); err == nil {
+	for end := time.Now().Add(scriptPatience); ; time.Sleep(10 * time.Millisecond) {
+		resp, err := http.Get("http://" + addr)
+		if err == nil {
 			_ = resp.Body.Close()
 			break
 		}
-		if try == 500 {
-			t.Fatal("it does not serve")
+		if time.Now().After(end) {
+			t.Fatalf("it does not serve: %v", err)
 		}
-		time.Sleep(10 * time.Millisecond)
 	}
 	if status, _, body := put(t, addr, "/a", "1"); status != http.StatusNoContent {
 		t.Fatalf("%d %s", status, body)

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httptrace"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -238,26 +239,37 @@ func TestRetries(t *testing.T) {
 // was used before breaks under it. Ours sends a write once, with the header.
 func TestNoReplay(t *testing.T) {
 	for _, row := range []struct {
-		name string
-		with func(url string, key string) (*http.Response, error)
-		want int32
+		name  string
+		base  http.RoundTripper
+		token string
+		want  int32
 	}{
-		{"http.Transport", func(url, key string) (*http.Response, error) {
-			return put(http.DefaultTransport, t.Context(), url, key)
-		}, 2},
-		{"Transport", func(url, key string) (*http.Response, error) {
-			return put(&Transport{}, WithToken(t.Context(), "1"), url, key)
-		}, 1},
+		{"http.Transport", http.DefaultTransport, "", 2},
+		{"Transport", &Transport{}, "1", 1},
 	} {
 		addr, copies := breaking(t)
-		for _, key := range []string{"", "Idempotency-Key"} {
-			resp, err := row.with("http://"+addr+"/", key)
-			if err == nil {
-				_, _ = io.Copy(io.Discard, resp.Body)
-				_ = resp.Body.Close()
+		reused := false
+		for try := 0; !reused; try++ {
+			if try == 100 {
+				t.Fatalf("%s: no connection was used again: this shows nothing", row.name)
 			}
-			if key == "" && err != nil {
+			copies.Store(0)
+			resp, err := put(row.base, WithToken(t.Context(), row.token), "http://"+addr+"/", "")
+			if err != nil {
 				t.Fatal(err)
+			}
+			_, _ = io.Copy(io.Discard, resp.Body)
+			_ = resp.Body.Close()
+			// http.Transport does not keep a connection whose writer is late to say that
+			// all was written.
+			first := true
+			ctx := httptrace.WithClientTrace(WithToken(t.Context(), row.token), &httptrace.ClientTrace{GotConn: func(c httptrace.GotConnInfo) {
+				reused = reused || first && c.Reused
+				first = false
+			}})
+			if resp, err := put(row.base, ctx, "http://"+addr+"/", "Idempotency-Key"); err == nil {
+				_ = resp.Body.Close()
+				t.Fatalf("%s: %s", row.name, resp.Status)
 			}
 		}
 		if n := copies.Load(); n != row.want {
