@@ -125,16 +125,7 @@ func (h *Handler) Switch(r Rulebook) {
 // wait for them is not clean: the next start would let a write pass that has to
 // wait for them here. They should have been made to end before.
 func (h *Handler) AwaitOlder(ctx context.Context) error {
-	for _, b := range h.older(func(*book) bool { return true }) {
-		select {
-		case <-b.over:
-		case <-ctx.Done():
-			if !isClosed(b.over) { // when both are there, either may be chosen
-				return ctx.Err()
-			}
-		}
-	}
-	return nil
+	return await(ctx, h.older(func(*book) bool { return true }))
 }
 
 // HasOlder reports whether AwaitOlder would have to wait.

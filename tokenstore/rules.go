@@ -37,6 +37,9 @@ type Configuration struct {
 	Epochs map[string]uint64
 	// Unordered says that writes may be on their way of which no record tells.
 	Unordered bool
+	// Fences stands for which writes are fenced, for a store that compares it with
+	// that of its next life; "" says nothing.
+	Fences string
 	// Settle is the longest time after which a write may still be applied.
 	Settle time.Duration
 }

@@ -33,6 +33,9 @@ type openStore struct {
 	err       func() error
 	unordered bool           // writes may pass, or might have before a crash, that no record tells of
 	session   *session.Store // nil for a store of one proxy
+
+	unfenced      bool   // writes that no rule fences may be on their way since the last life
+	leaveUnfenced func() // notes that some are for the next; nil where nothing can
 }
 
 // open opens the one store of the configuration.
@@ -51,11 +54,12 @@ func open(ctx context.Context, cfg *config.Config, p planned, figures *storeFigu
 	}
 	e := cfg.Store.Embedded
 	s, err := embedded.Open(embedded.Options{Path: e.Path, Create: e.Create, Rules: p.fingerprints, Epochs: p.epochs,
-		AcceptChanged: cfg.Store.AcceptChangedRules, Unordered: p.unordered(), Settle: longestSettle(cfg), Logger: log})
+		AcceptChanged: cfg.Store.AcceptChangedRules, Unordered: p.unordered(), Fences: p.fences(), Settle: longestSettle(cfg), Logger: log})
 	if err != nil {
 		return openStore{}, notOpened("store.embedded", err)
 	}
-	return openStore{Store: s, keys: s.Keys, failed: s.Failed(), err: s.Err, changed: s.Changed(), settle: s.Settle(), unordered: s.Unordered()}, nil
+	return openStore{Store: s, keys: s.Keys, failed: s.Failed(), err: s.Err, changed: s.Changed(), settle: s.Settle(), unordered: s.Unordered(),
+		unfenced: s.Unfenced(), leaveUnfenced: s.LeaveUnfenced}, nil
 }
 
 // openShared begins a session in a store that several proxies share.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"strings"
 	"sync"
@@ -145,13 +144,13 @@ func (r *reloader) put(cfg *config.Config, p planned) (changed []string, err err
 	}
 	ctx, cancel := context.WithTimeout(r.ctx, rememberTimeout)
 	defer cancel()
-	fences := fencesOtherwise(r.planned, p)
+	fences := r.planned.fences() != p.fences() // after a crash nobody would know of those that are on their way
 	unordered := p.unordered() || fences
 	store, ok := r.s.store.Store.(tokenstore.Rememberer)
 	if !ok {
 		return nil, errors.New("the store takes no other rules while it is in use; restart")
 	}
-	err = store.Remember(ctx, tokenstore.Configuration{Rules: p.fingerprints, Epochs: p.epochs, Unordered: unordered, Settle: longestSettle(cfg)})
+	err = store.Remember(ctx, tokenstore.Configuration{Rules: p.fingerprints, Epochs: p.epochs, Unordered: unordered, Fences: p.fences(), Settle: longestSettle(cfg)})
 	if refused := (*tokenstore.ChangedRulesError)(nil); errors.As(err, &refused) {
 		err = errors.New(keysOtherwise(refused.Rules)) // as they were under a configuration before the one in force
 	}
@@ -186,24 +185,6 @@ func reloadable(setting string) bool {
 		}
 	}
 	return true
-}
-
-// fencesOtherwise reports whether some write may be fenced now that was not, or
-// on other keys. After a crash nobody would know of those that are on their way.
-func fencesOtherwise(before, now planned) bool {
-	type fence struct {
-		fenced  bool
-		paths   string
-		methods string
-	}
-	fences := func(p planned) map[string]fence {
-		all := map[string]fence{}
-		for i, rr := range p.routes {
-			all[rr.Name] = fence{p.rules[i].Fenced, strings.Join(rr.Paths, " "), strings.Join(rr.Methods, " ")}
-		}
-		return all
-	}
-	return !maps.Equal(fences(before), fences(now))
 }
 
 func gateOptions(cfg *config.Config, settle time.Duration, unordered bool) gate.Options {

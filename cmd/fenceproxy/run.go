@@ -92,6 +92,9 @@ func start(src source, cfg *config.Config, p planned, log *zap.Logger, level zap
 	}
 	s.register(registry)
 	s.handler = s.newHandler(p, registry, tracer)
+	if s.store.unfenced {
+		s.handler.CountUnfenced(s.store.settle)
+	}
 	if at.leases != nil {
 		if s.leases, err = s.newLeases(p, registry); err != nil {
 			s.gate.Stop()
@@ -137,10 +140,16 @@ func (s *service) stop(signals <-chan os.Signal) error {
 		_ = s.store.Close(false)
 		return err
 	}
+	unfenced := s.leavesUnfenced()
+	if unfenced {
+		s.leaveUnfenced()
+	}
 	if err := s.store.Close(true); err != nil {
 		return &exitError{exitFailed, fmt.Errorf("closing the store: %w", err)}
 	}
-	s.log.Info("stopped, everything is settled")
+	if !unfenced {
+		s.log.Info("stopped, everything is settled")
+	}
 	return nil
 }
 

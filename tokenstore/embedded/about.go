@@ -30,7 +30,8 @@ var (
 	// may pass that no record tells of, until a clean stop.
 	unorderedKey   = []byte("unordered writes")
 	unorderedValue = []byte("yes")
-	// settleKey has the longest settle time of the same lives, in nanoseconds.
+	// settleKey has the longest settle time of the same lives, in nanoseconds. It
+	// stays beside unfencedKey.
 	settleKey = []byte("longest settle")
 )
 
@@ -222,8 +223,9 @@ func raiseEpochs(about *bolt.Bucket, now map[string]uint64) error {
 
 func epochKey(name string) []byte { return []byte("epoch " + name) }
 
-// endLife does in one transaction what a clean stop changes (rule 12).
-func endLife(tx *bolt.Tx) error {
+// endLife does in one transaction what a clean stop changes (rule 12). unfenced
+// says that writes which no fence touched are left behind.
+func endLife(tx *bolt.Tx, unfenced bool) error {
 	rules := tx.Bucket(rulesBucket)
 	before, unsettled, err := readRules(rules)
 	if err != nil {
@@ -235,7 +237,11 @@ func endLife(tx *bolt.Tx) error {
 		}
 	}
 	about := tx.Bucket(aboutBucket)
-	if err := errors.Join(about.Delete(unorderedKey), about.Delete(settleKey)); err != nil {
+	left, err := leftUnfenced(about) // still: nothing was compared in this life
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(about.Delete(unorderedKey), endFences(about, unfenced || left)); err != nil {
 		return err
 	}
 	return putSealed(about, cleanKey, cleanValue)

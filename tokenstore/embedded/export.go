@@ -52,6 +52,9 @@ func export(tx *bolt.Tx, dir string, settle time.Duration, w *dump.Writer) error
 	if err != nil {
 		return err
 	}
+	if err := doubtUnfenced(tx, &h, settle); err != nil {
+		return err
+	}
 	h.ExportedAt, h.Granted = time.Now(), max(h.Granted, logs.leases.granted)
 	if err := w.Begin(h); err != nil {
 		return err
@@ -153,6 +156,19 @@ func readHeader(tx *bolt.Tx, settle time.Duration) (h dump.Header, state logStat
 		h.Unordered = unordered != nil || len(unsettled) > 0
 	}
 	return h, state, nil
+}
+
+// doubtUnfenced makes of a clean stop that has left unfenced writes behind an
+// unclean one: a dump does not say what was fenced, and where it goes to other
+// writes may be.
+func doubtUnfenced(tx *bolt.Tx, h *dump.Header, settle time.Duration) error {
+	about := tx.Bucket(aboutBucket)
+	left, err1 := leftUnfenced(about)
+	longest, err2 := readSettle(about)
+	if left && h.Clean {
+		h.Clean, h.Unordered, h.Settle = false, true, max(settle, longest)
+	}
+	return errors.Join(err1, err2)
 }
 
 // readEpochs returns the highest epochs that rules have had, but for 0.

@@ -72,6 +72,9 @@ func beginImport(tx *bolt.Tx, h dump.Header, inLogs bool) error {
 	if !h.Clean && (inLogs || tx.Bucket(keysBucket).Sequence() > 0) {
 		_, err = beginUnordered(about, true)
 	}
+	if err == nil && !h.Clean {
+		err = about.Delete(fencesKey) // nobody knows which writes were fenced there
+	}
 	return err
 }
 

@@ -36,6 +36,11 @@ type Options struct {
 	// tells: without a token, or only looked on. The store remembers it until a
 	// clean stop.
 	Unordered bool
+	// Fences stands for which writes are fenced, and which are not. Writes that
+	// no fence touched and whose fate was not known at the last stop are held
+	// against a life with others: see Store.LeaveUnfenced. Where it is empty, it
+	// is neither compared nor remembered.
+	Fences string
 	// Settle is the longest time after which a write of this life may still be
 	// applied. The store remembers it until a clean stop.
 	Settle time.Duration
@@ -76,6 +81,9 @@ func Open(o Options) (*Store, error) {
 	s.lock, s.created = lockFile, created
 	if len(s.changed) > 0 {
 		log.Warn("the keys of some rules are made otherwise than before, as accepted; the marks of their old keys count no more", zap.Strings("rules", s.changed))
+	}
+	if s.doubt {
+		log.Warn("writes that no rule fenced then may still be on their way since the last stop, and the rules fence others now: every key is quarantined")
 	}
 	s.start()
 	return s, nil
@@ -198,7 +206,11 @@ func (s *Store) begin(o Options) error {
 	err = s.db.Update(func(tx *bolt.Tx) (err error) {
 		s.recovered, s.changed, err = beginLife(tx, o.Rules, o.AcceptChanged)
 		if err == nil {
-			s.unordered, err = beginUnordered(tx.Bucket(aboutBucket), o.Unordered)
+			s.unfenced, s.doubt, err = beginFences(tx.Bucket(aboutBucket), o.Fences, s.recovered)
+			s.recovered = s.recovered || s.doubt
+		}
+		if err == nil {
+			s.unordered, err = beginUnordered(tx.Bucket(aboutBucket), o.Unordered || s.doubt)
 		}
 		if err == nil {
 			s.settle, err = beginSettle(tx.Bucket(aboutBucket), o.Settle)

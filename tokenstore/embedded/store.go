@@ -22,7 +22,10 @@ type Store struct {
 	recovered bool
 	changed   []string
 	unordered bool
+	unfenced  bool
+	doubt     bool // see beginFences
 	settle    time.Duration
+	leaves    atomic.Bool // see LeaveUnfenced
 
 	dir    string
 	logger *zap.Logger
@@ -168,6 +171,17 @@ func (s *Store) Changed() []string { return append([]string(nil), s.changed...) 
 // record says.
 func (s *Store) Unordered() bool { return s.unordered }
 
+// Unfenced reports whether writes that no fence touched, neither then nor now,
+// may be on their way since before the last stop, which was clean: Settle from
+// now they are over. Until then a change of the fences has to wait for them, and
+// a stop has to say LeaveUnfenced.
+func (s *Store) Unfenced() bool { return s.unfenced }
+
+// LeaveUnfenced says that writes which no fence touched may still be on their
+// way when the store is closed. A clean stop stays one for a life with the same
+// Options.Fences; another one is Recovered, and Unordered.
+func (s *Store) LeaveUnfenced() { s.leaves.Store(true) }
+
 // Settle is the longest Options.Settle of this life and of all since the last
 // clean stop: how long writes of before a crash may still be applied.
 func (s *Store) Settle() time.Duration { return s.settle }
@@ -227,7 +241,8 @@ func (s *Store) end(clean bool) error {
 func (s *Store) endClean() error {
 	last := s.log.generation
 	records, leases := s.recent.all(s.leases.freeze())
-	if err := s.fold(records, leases, logState{folded: last, begun: last}, endLife); err != nil {
+	end := func(tx *bolt.Tx) error { return endLife(tx, s.leaves.Load()) }
+	if err := s.fold(records, leases, logState{folded: last, begun: last}, end); err != nil {
 		return fmt.Errorf("the marker of a clean stop is not written: %w", err)
 	}
 	s.reached("marker written")
