@@ -115,6 +115,19 @@ func (x *exchange) finish() {
 	x.log()
 	x.trace.end(x)
 	x.bidFarewell()
+	if x.lost != "" {
+		x.shed()
+	}
+}
+
+// shed lets go of what the request is made of: the gate keeps the ticket, and with
+// it all of x, until the settle time is over, and nothing bounds how many such
+// there are. Nobody uses x any more.
+func (x *exchange) shed() {
+	x.w, x.r, x.cause, x.trace = nil, nil, nil, nil
+	x.body.reader, x.body.call = nil, nil
+	x.request, x.client, x.seen = upstream.Request{}, client{}, sighting{}
+	x.tokens, x.keys, x.one.token = nil, nil, [1]token{}
 }
 
 // settle ends the ticket: lost is empty when the write is over, else it says

@@ -55,7 +55,7 @@ func (x *exchange) tunnel(a *upstream.Answer) {
 	go t.toClient()
 	reason, cause := x.attend(t)
 	t.upstream.End(reason, cause)
-	_ = t.client.Close()
+	x.leaveClient(t)
 	<-t.up // a byte that left after the settle time had begun would be nobody's
 	<-t.down
 	x.settle(string(a.Outcome().Reason))
@@ -152,6 +152,15 @@ func (t *tunnel) endClient() {
 	if c, ok := t.client.(interface{ CloseWrite() error }); ok {
 		_ = c.CloseWrite()
 	}
+}
+
+// leaveClient closes the client's connection. Over TLS that is said first, for up
+// to five seconds, to a client that takes nothing: a raise would wait for it.
+func (x *exchange) leaveClient(t *tunnel) {
+	if socket := socketOf(x.r); socket != nil {
+		defer time.AfterFunc(grace, func() { _ = socket.Close() }).Stop()
+	}
+	_ = t.client.Close()
 }
 
 // pass copies until from ends, and returns why it could not be read on; nil

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"crypto/tls"
-	"os"
 	"strings"
 
 	"go.uber.org/zap"
@@ -60,9 +59,9 @@ func planEtcd(cfg *config.Config, report *config.Report) etcd.Options {
 	}
 	o := etcd.Options{Endpoints: e.Endpoints, Prefix: e.Prefix, Username: e.Username}
 	if e.PasswordFile != "" {
-		b, err := os.ReadFile(e.PasswordFile)
+		b, err := readWhole(e.PasswordFile)
 		if err != nil {
-			report.Add(cfg.Errorf("store.etcd.password_file", "%v", err))
+			report.Add(cfg.Errorf("store.etcd.password_file", "%s cannot be read: %v; give a file that holds the password", e.PasswordFile, err))
 		}
 		o.Password = strings.TrimRight(string(b), "\r\n")
 	}

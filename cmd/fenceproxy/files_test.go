@@ -88,11 +88,12 @@ func TestFilesWithoutPermission(t *testing.T) {
 		{"leases", "{address: 127.0.0.1:0, token_file: shut.token}", "leases.token_file: open shut.token: permission denied", exitUsage, exitUsage},
 		{"upstream", "{url: https://127.0.0.1:1, tls: {ca_file: shut.pem}}", "upstream.tls.ca_file: shut.pem cannot be read: permission denied", exitUsage, exitUsage},
 		{"store", `{etcd: {endpoints: ["https://127.0.0.1:1"], tls: {ca_file: shut.pem}}}`, "store.etcd.tls.ca_file: shut.pem cannot be read: permission denied", exitUsage, exitUsage},
-		{"store", `{etcd: {endpoints: ["http://127.0.0.1:1"], username: u, password_file: shut.token}}`, "store.etcd.password_file: ", exitUsage, exitUsage},
+		{"store", `{etcd: {endpoints: ["http://127.0.0.1:1"], username: u, password_file: shut.token}}`, "store.etcd.password_file: shut.token cannot be read: permission denied", exitUsage, exitUsage},
 		// Nobody writes into the pipe, and nothing waits for it.
 		{"upstream", "{url: https://127.0.0.1:1, tls: {ca_file: pipe}}", "upstream.tls.ca_file: pipe cannot be read: it is no file", exitUsage, exitUsage},
 		{"listen", "{address: 127.0.0.1:0, tls: {cert_file: pipe, key_file: pipe}}", "listen.tls.cert_file: pipe is no file", exitUsage, exitUsage},
 		{"admin", "{address: 127.0.0.1:0, token_file: pipe}", "admin.token_file: pipe is no file", exitUsage, exitUsage},
+		{"store", `{etcd: {endpoints: ["http://127.0.0.1:1"], username: u, password_file: pipe}}`, "store.etcd.password_file: pipe cannot be read: it is no file", exitUsage, exitUsage},
 		{"audit", "shut.jsonl", "audit: open shut.jsonl: permission denied", exitFailed, 0},
 		{"store", "{embedded: {path: shut}}", "store.embedded: open shut/lock: permission denied; the user that runs the proxy", exitFailed, 0},
 		{"store", "{embedded: {path: shut/data}}", "store.embedded: the directory of the store cannot be made: mkdir shut/data: permission denied; the user that runs the proxy", exitFailed, 0},

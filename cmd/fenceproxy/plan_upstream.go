@@ -85,20 +85,27 @@ func readPEM(cfg *config.Config, report *config.Report, setting, name string) []
 	if name == "" {
 		return nil
 	}
+	b, err := readWhole(name)
+	if err != nil {
+		report.Add(cfg.Errorf(setting, "%s cannot be read: %v; give a readable PEM file", name, err))
+		return nil
+	}
+	return b
+}
+
+// readWhole reads a file that a reload reads again. Its errors do not name it.
+func readWhole(name string) ([]byte, error) {
 	info, err := os.Stat(name)
 	if err == nil && !info.Mode().IsRegular() && !info.IsDir() {
-		err = errors.New("it is no file") // a pipe would be waited for
+		return nil, errors.New("it is no file") // a pipe would be waited for, and with the reload a stop
 	}
+	var b []byte
 	if err == nil {
-		var b []byte
-		if b, err = os.ReadFile(name); err == nil {
-			return b
-		}
+		b, err = os.ReadFile(name)
 	}
 	var pathErr *fs.PathError
 	if errors.As(err, &pathErr) {
-		err = pathErr.Err // the name is told already
+		err = pathErr.Err
 	}
-	report.Add(cfg.Errorf(setting, "%s cannot be read: %v; give a readable PEM file", name, err))
-	return nil
+	return b, err
 }

@@ -14,7 +14,7 @@ var errOwed = fmt.Errorf("the upstream did not take a request that was given up,
 // it: they wait behind the same bytes.
 func (s *h2stream) owe() {
 	c := s.c
-	if !s.r.Follow || !s.left || c.err != nil || s.upTo <= c.owed {
+	if !s.follow || !s.left || c.err != nil || s.upTo <= c.owed {
 		return
 	}
 	c.owed = s.upTo

@@ -21,6 +21,8 @@ type h2stream struct {
 	r    *Request
 	ctx  context.Context
 	need h2need
+	// follow is r's. Behind close, while a write runs, nothing else is read of r.
+	follow bool
 
 	unwatch func() bool    // stops the watch of the context; nil for none
 	writers sync.WaitGroup // the upload, the watch of Cut, and a call of Interrupt
@@ -129,7 +131,9 @@ func (s *h2stream) lose(reason Reason, err error) {
 	if s.lost == "" {
 		s.lost, s.lostErr = reason, err
 	}
-	s.hurry()
+	if s.follow { // nothing waits for the settle time of what is not followed
+		s.hurry()
+	}
 	s.owe()
 	s.stop("")
 	if !s.need.upload {
@@ -140,13 +144,12 @@ func (s *h2stream) lose(reason Reason, err error) {
 	s.flowed()
 }
 
-// hurry bounds the write of a part that is given up; mu is held. The connection
-// lives on for others, and what the kernel had not taken yet, END_STREAM
-// perhaps, would leave when the upstream reads again: long after the settle
-// time. Either the kernel takes it soon, or it ends with the connection. Nothing
-// waits for the settle time of what is not followed.
+// hurry bounds the write of a part that is given up, or was answered; mu is held.
+// The connection lives on for others, and what the kernel had not taken yet,
+// END_STREAM perhaps, would leave when the upstream reads again: long after the
+// settle time. Either the kernel takes it soon, or it ends with the connection.
 func (s *h2stream) hurry() {
-	if s.writing && s.r.Follow && s.c.err == nil {
+	if s.writing && s.c.err == nil {
 		s.c.hurry(h2LostWrite)
 	}
 }
@@ -340,7 +343,7 @@ func (s *h2stream) close() {
 	if s.need.upload || !s.ended || !s.writing {
 		s.lose(ReasonAbandoned, errAbandoned)
 	} else {
-		s.hurry() // the writer is just done with it, or hangs in it
+		s.hurry() // the writer is just done with it, or hangs in it, and writers may wait for that
 	}
 	s.c.mu.Unlock()
 	s.writers.Wait()
