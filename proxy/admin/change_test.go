@@ -69,6 +69,17 @@ func TestRaiseSuspect(t *testing.T) {
 	}
 }
 
+// A key too many is no store that does not answer, after which nobody would know
+// what was raised.
+func TestRaiseTooManyKeys(t *testing.T) {
+	r := newRig(t)
+	var st wire.KeyStatus
+	r.into(&st, 200, "POST", "/v1/keys/a:1/raise", `{"token":"7","reason":"r"}`)
+	r.gate.Change(gate.Options{MaxKeys: 1})
+	r.refused(wire.TooManyKeys, "POST", "/v1/keys/a:2/raise", `{"token":"7","reason":"r"}`)
+	r.into(&st, 200, "POST", "/v1/keys/a:1/raise", `{"token":"8","reason":"r"}`)
+}
+
 func TestRaiseEpoch(t *testing.T) {
 	r := newRig(t)
 	var st wire.KeyStatus
