@@ -312,6 +312,21 @@ func TestExportImportCounter(t *testing.T) {
 	}
 }
 
+// A proxy's own export can be taken in, also where several rules make a key, and
+// the holder of a token comes along: or another one could write with it.
+func TestImportOwnExport(t *testing.T) {
+	shared := func(o *Options) { o.Owners = func(tokenstore.Key) []int { return []int{0, 1} } }
+	r, o := newRig(t, shared), newRig(t, shared)
+	var st wire.KeyStatus
+	r.into(&st, 200, "POST", "/v1/keys/s:1/raise", `{"token":"7","rule":"e","holder":"A","reason":"r"}`)
+	o.into(&st, 200, "POST", "/v1/keys/s:1/raise", `{"token":"7","rule":"e","reason":"r"}`)
+	_, text := r.get("/v1/export")
+	o.into(new(wire.ImportReport), 200, "POST", "/v1/import?reason=restore", text)
+	if rec, _, err := o.store.Load(t.Context(), "s:1"); err != nil || rec.Highest.Major != 7 || rec.Holder != "A" {
+		t.Errorf("%+v, %v", rec, err)
+	}
+}
+
 func dumpOf(t *testing.T, h dump.Header, key tokenstore.Key, token tokenstore.Token) string {
 	t.Helper()
 	var b bytes.Buffer
