@@ -51,6 +51,20 @@ type leases struct {
 // owners finds the rules that can make a key.
 type owners func(tokenstore.Key) []lease.Owner
 
+// hasLeases reports whether leases are held in the store of before they were
+// switched off. Somebody has to see that they run out, or their keys could not be
+// forgotten for ever after.
+func (s *service) hasLeases() (some bool) {
+	store, ok := s.store.Store.(tokenstore.Leaser)
+	if !ok {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), openTimeout)
+	defer cancel()
+	_ = store.Leases(ctx, func(tokenstore.Key, tokenstore.Lease) bool { some = true; return false }) // they are off: what cannot be read stops nobody
+	return some
+}
+
 // newLeases reads the leases that are in the store.
 func (s *service) newLeases(p planned, reg prometheus.Registerer) (*leases, error) {
 	store, ok := s.store.Store.(tokenstore.Leaser)
@@ -120,9 +134,6 @@ func (s *service) fence(r *proxy.Rule, suspects func(tokenstore.Key) bool, force
 
 // serve begins to grant.
 func (l *leases) serve(s *service, p planned, at net.Listener) {
-	if l == nil {
-		return
-	}
 	if p.leases.token != nil {
 		p.leases.token.Tell(s.log)
 	}

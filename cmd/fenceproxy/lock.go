@@ -128,6 +128,7 @@ func lock(stderr io.Writer, key string, command []string, f lockFlags) error {
 		release(lease, say)
 		return &exitError{exitLost, err}
 	}
+	notifyOf(signals, syscall.SIGTSTP) // up to here Ctrl-Z stops us alone
 	c, err := startGuarded(path, command, []string{"FENCING_TOKEN=" + lease.Token(), "FENCING_KEY=" + key})
 	if err != nil {
 		release(lease, say)

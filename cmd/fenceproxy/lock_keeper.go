@@ -10,22 +10,27 @@ import (
 	"github.com/fenceproxy/fenceproxy/proxy/client"
 )
 
-// forwarded are the signals that are passed on to the command.
-var forwarded = []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGTSTP}
+// forwarded are the signals that are passed on to the command, as is SIGTSTP once
+// there is one.
+var forwarded = []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2}
 
 // notify asks for them. One that was ignored when we started (nohup) stays so,
 // for the command too.
 func notify(c chan<- os.Signal) {
 	for _, s := range forwarded {
-		if !signal.Ignored(s) {
-			signal.Notify(c, s)
-		}
+		notifyOf(c, s)
 	}
 	signal.Notify(c, syscall.SIGCONT)
 	// Nobody listens: what is said to a pipe whose reader is gone must not end us
 	// beside the command. That one is born with the signal as it was.
 	if !signal.Ignored(syscall.SIGPIPE) {
 		signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	}
+}
+
+func notifyOf(c chan<- os.Signal, s syscall.Signal) {
+	if !signal.Ignored(s) {
+		signal.Notify(c, s)
 	}
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -93,6 +94,23 @@ func TestLockTerminalStopsAll(t *testing.T) {
 	if after := sizeOf(t, written); after != before {
 		t.Errorf("%d writes by a command that is said to be stopped, the last ones without a lease", after-before)
 	}
+}
+
+// Who waits for the lease is stopped by Ctrl-Z like anybody else.
+func TestLockTerminalWaiting(t *testing.T) {
+	binary, err := exec.LookPath("fenceproxy") // TestMain puts it there
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, url := leaseServer(t)
+	first := startLock(t, url, "k", "--", "sh", "-c", "echo go; read x")
+	first.line()
+	s := newShell(t, "FENCEPROXY_SERVER="+url)
+	s.types(binary+" lock k -- echo never\n", "")
+	for server.Asked(http.MethodPost) < 2 {
+		time.Sleep(time.Millisecond)
+	}
+	s.types("\x1a", "Stopped")
 }
 
 // A command that wants the terminal while it is being ended does not stop us:

@@ -30,7 +30,7 @@ type service struct {
 	data     *http.Server
 	admin    *http.Server                 // nil when it is off
 	operator atomic.Pointer[http.Handler] // of admin, for the rules in force
-	leases   *leases                      // nil when they are off
+	leases   *leases                      // nil when they are off, and none is left
 	audit    *admin.Audit
 	failed   chan error // a listener that broke, a store that is of no more use
 }
@@ -95,7 +95,7 @@ func start(src source, cfg *config.Config, p planned, log *zap.Logger, level zap
 	if s.store.unfenced {
 		s.handler.CountUnfenced(s.store.settle)
 	}
-	if at.leases != nil {
+	if at.leases != nil || s.hasLeases() {
 		if s.leases, err = s.newLeases(p, registry); err != nil {
 			s.gate.Stop()
 			_ = s.store.Close(!s.store.Recovered()) // nothing was sent
@@ -105,7 +105,9 @@ func start(src source, cfg *config.Config, p planned, log *zap.Logger, level zap
 	s.reload = newReloader(src, s, p, level, registry)
 	s.serveData(at.data)
 	s.serveAdmin(at.admin, p, registry)
-	s.leases.serve(s, p, at.leases)
+	if at.leases != nil {
+		s.leases.serve(s, p, at.leases)
+	}
 	s.tellReady(at, len(p.rules))
 	s.reload.start()
 	s.tell(daemon.SdNotifyReady)

@@ -69,6 +69,17 @@ func TestRaiseSuspect(t *testing.T) {
 	}
 }
 
+// A key too many is no store that does not answer, after which nobody would know
+// what was raised.
+func TestRaiseTooManyKeys(t *testing.T) {
+	r := newRig(t)
+	var st wire.KeyStatus
+	r.into(&st, 200, "POST", "/v1/keys/a:1/raise", `{"token":"7","reason":"r"}`)
+	r.gate.Change(gate.Options{MaxKeys: 1})
+	r.refused(wire.TooManyKeys, "POST", "/v1/keys/a:2/raise", `{"token":"7","reason":"r"}`)
+	r.into(&st, 200, "POST", "/v1/keys/a:1/raise", `{"token":"8","reason":"r"}`)
+}
+
 func TestRaiseEpoch(t *testing.T) {
 	r := newRig(t)
 	var st wire.KeyStatus
@@ -298,6 +309,21 @@ func TestExportImportCounter(t *testing.T) {
 	l, err := o.store.Store.GrantLease(t.Context(), "a:1", tokenstore.Lease{}, ask, 0)
 	if err != nil || !last.Token.Less(l.Token) {
 		t.Fatalf("token %v behind the import, and %v was granted before (%v)", l.Token, last.Token, err)
+	}
+}
+
+// A proxy's own export can be taken in, also where several rules make a key, and
+// the holder of a token comes along: or another one could write with it.
+func TestImportOwnExport(t *testing.T) {
+	shared := func(o *Options) { o.Owners = func(tokenstore.Key) []int { return []int{0, 1} } }
+	r, o := newRig(t, shared), newRig(t, shared)
+	var st wire.KeyStatus
+	r.into(&st, 200, "POST", "/v1/keys/s:1/raise", `{"token":"7","rule":"e","holder":"A","reason":"r"}`)
+	o.into(&st, 200, "POST", "/v1/keys/s:1/raise", `{"token":"7","rule":"e","reason":"r"}`)
+	_, text := r.get("/v1/export")
+	o.into(new(wire.ImportReport), 200, "POST", "/v1/import?reason=restore", text)
+	if rec, _, err := o.store.Load(t.Context(), "s:1"); err != nil || rec.Highest.Major != 7 || rec.Holder != "A" {
+		t.Errorf("%+v, %v", rec, err)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -150,13 +151,13 @@ func (a *api) importable(file *os.File) error {
 		if err != nil {
 			return malformed(err.Error())
 		}
-		o := a.listed(rec.Key)
-		if !o.known {
+		owners := a.owners(rec.Key)
+		if len(owners) == 0 {
 			continue // of a rule that has gone: it stands in nobody's way
 		}
 		t := rec.Highest
-		if t.Epoch > o.Epoch || o.Format != tokenstore.Composite && t.Minor != 0 {
-			return malformed(fmt.Sprintf("key %s has the token %s in the dump, which is none of rule %s: its epoch is above the rule's, or its format another", rec.Key, tokenstore.Composite.Print(t), o.Name))
+		if !slices.ContainsFunc(owners, func(r *Rule) bool { return t.Epoch <= r.Epoch && (r.Format == tokenstore.Composite || t.Minor == 0) }) {
+			return malformed(fmt.Sprintf("key %s has the token %s in the dump, which is none of rule %s: its epoch is above the rule's, or its format another", rec.Key, tokenstore.Composite.Print(t), owners[0].Name))
 		}
 	}
 }
@@ -216,10 +217,12 @@ func (a *api) raiseAll(ctx context.Context, file *os.File) (report wire.ImportRe
 	return report, nil
 }
 
-// raiseOne reports whether the key had a lower token, or none.
+// raiseOne reports whether the key had a lower token, or none, or this one without
+// a holder.
 func (a *api) raiseOne(ctx context.Context, rec dump.Record) (bool, error) {
 	now, ok, err := a.load(ctx, rec.Key)
-	if err != nil || ok && !now.Highest.Less(rec.Highest) {
+	named := now.Highest == rec.Highest && now.Holder == "" && rec.Holder != ""
+	if err != nil || ok && !now.Highest.Less(rec.Highest) && !named {
 		return false, err
 	}
 	err = a.Gate.Record(ctx, a.claim(rec.Key, rec.Highest, rec.Holder), importTimeout)

@@ -59,6 +59,8 @@ func refusalOf(err error, format tokenstore.Format) *wire.Refusal {
 		return wire.NewRefusal(wire.ShuttingDown, "the proxy is stopping; look at the key when it is back, and ask again")
 	case errors.Is(err, gate.ErrOverloaded):
 		return wire.NewRefusal(wire.Overloaded, "too many writes are waiting; the token may count already, as the key tells: raise it again later")
+	case errors.Is(err, gate.ErrTooManyKeys):
+		return wire.NewRefusal(wire.TooManyKeys, "the key has no record yet, and the store has as many keys as limits.max_keys lets it; nothing was raised: raise that limit, or forget keys that no old writer can still write")
 	case errors.Is(err, tokenstore.ErrMalformed):
 		return wire.NewRefusal(wire.TokenMalformed, err.Error())
 	case errors.Is(err, gate.ErrLeft):

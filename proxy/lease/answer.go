@@ -50,6 +50,8 @@ func named(err error) *wire.Problem {
 		p := wire.NewProblem(wire.Overloaded, err.Error()+"; you hold nothing: try again")
 		p.Title = "Too many ask at once"
 		return p
+	case errors.Is(err, gate.ErrTooManyKeys):
+		return wire.NewProblem(wire.TooManyKeys, "the proxy keeps as many keys as its operator lets it, and this one would be new; you hold nothing: try again later, or ask the operator to look at max_keys")
 	case errors.Is(err, ErrStopping), errors.Is(err, gate.ErrStopping):
 		return wire.NewProblem(wire.ShuttingDown, "the proxy is stopping and grants nothing any more; leases that are held stay held: try again")
 	}

@@ -226,6 +226,7 @@ func TestEveryErrorIsAnswered(t *testing.T) {
 		{ErrOverloaded, 503, wire.Overloaded, "1"},
 		{ErrRaced, 503, wire.Overloaded, "1"},
 		{gate.ErrOverloaded, 503, wire.Overloaded, "1"},
+		{gate.ErrTooManyKeys, 503, wire.TooManyKeys, "1"},
 		{ErrStopping, 503, wire.ShuttingDown, "1"},
 		{gate.ErrStopping, 503, wire.ShuttingDown, "1"},
 		{errGone, 503, wire.StoreUnavailable, "1"},

@@ -103,6 +103,10 @@ func grow(r *dump.Record, kv *mvccpb.KeyValue) (string, error) {
 		if err != nil {
 			return "", err
 		}
+		if rec.Highest == r.Highest && rec.Holder == "" && r.Holder != "" {
+			rec.Holder = r.Holder // or another one could write with its token
+			return encodeRecord(r.Key, rec), nil
+		}
 		if !rec.Highest.Less(r.Highest) {
 			return "", nil
 		}

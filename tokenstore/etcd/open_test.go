@@ -253,6 +253,15 @@ func TestKeys(t *testing.T) {
 			t.Errorf("%s = %+v, %v, want %d", key, rec, err, want)
 		}
 	}
+	// The holder of an equal token comes along where there is none, and changes none.
+	if err := b.Import(soon(t), []dump.Record{{Key: "b2", Record: tokenstore.Record{Highest: tok(9), Holder: "g"}}, {Key: "b3", Record: tokenstore.Record{Highest: tok(2), Holder: "g"}}}); err != nil {
+		t.Fatal(err)
+	}
+	for key, want := range map[tokenstore.Key]string{"b2": "g", "b3": "h"} {
+		if rec, _, err := b.Load(soon(t), key); err != nil || rec.Holder != want {
+			t.Errorf("%s = %+v, %v, want the holder %s", key, rec, err, want)
+		}
+	}
 	if _, err := rawClient(t, s).Put(soon(t), o.Prefix+"mark/b", "nonsense"); err != nil {
 		t.Fatal(err)
 	}
