@@ -93,6 +93,8 @@ func TestJudges(t *testing.T) {
 		{"the command killed", "", false, []torture.Event{grant(1*tick, "a", 1, 11*tick), told("a", started, 0), fault(commandKilled, "a"), exit("a", 137, "")}},
 		{"the command killed by the lock", "exits", false, []torture.Event{grant(1*tick, "a", 1, 11*tick), told("a", started, 0), exit("a", 137, "")}},
 		{"told to end", "", false, []torture.Event{fault(lockTerminated, "a"), exit("a", 143, "")}},
+		{"told before it listens", "", false, []torture.Event{fault(lockTerminated, "a"), exit("a", 0, "terminated")}},
+		{"told, and ended without a word", "exits", false, []torture.Event{grant(1*tick, "a", 1, 11*tick), told("a", started, 0), fault(lockTerminated, "a"), exit("a", 0, "terminated")}},
 		{"told by nobody", "exits", false, []torture.Event{exit("a", 143, "")}},
 	}
 	byName := map[string]func([]torture.Event, limits) []string{"overlap": overlap, "early": early, "increasing": increasing, "fenced": fenced, "exits": exits}
