@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"os/signal"
 	"strings"
 	"syscall"
 	"time"
@@ -115,8 +114,7 @@ func lock(stderr io.Writer, key string, command []string, f lockFlags) error {
 		return &exitError{exitUsage, err}
 	}
 	signals := make(chan os.Signal, 16)
-	notify(signals)
-	defer signal.Stop(signals)
+	notify(signals) // to the end of the process: its exit code tells of the command, which is over when a late one comes
 
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel() // the lease's context is made of it

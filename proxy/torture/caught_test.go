@@ -20,7 +20,7 @@ func TestStandinsAreCaught(t *testing.T) {
 		ends   int
 		caught []string // the judges that must speak
 	}{
-		{"sound", sound, 1500, 3, nil},
+		{"sound", sound, 5000, 3, nil},
 		{"forgets at a crash", noRecord, 10_000, 60, []string{"a stale token is refused for ever"}},
 		{"no quarantine", noQuarantine, 10_000, 60, []string{"a newer write waits until every older one is over"}},
 		{"forgets what failed", noUnsettled, 10_000, 1, []string{"a newer write waits until every older one is over"}},

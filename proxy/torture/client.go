@@ -68,16 +68,27 @@ func (c *Client) Do(w Write) Reaction {
 	}
 	c.conn.SetDeadline(time.Now().Add(patience))
 	var left atomic.Bool
+	conn := c.conn
+	leave := func() {
+		left.Store(true)
+		if tcp, ok := conn.(*net.TCPConn); ok && !w.Softly {
+			tcp.SetLinger(0)
+		}
+		conn.Close()
+	}
 	if w.Leave > 0 {
-		conn := c.conn
-		t := time.AfterFunc(w.Leave, func() {
-			left.Store(true)
-			if tcp, ok := conn.(*net.TCPConn); ok && !w.Softly {
-				tcp.SetLinger(0)
+		defer time.AfterFunc(w.Leave, leave).Stop()
+	}
+	if w.LeaveOn != nil {
+		over := make(chan struct{})
+		defer close(over)
+		go func() {
+			select {
+			case <-w.LeaveOn:
+				leave()
+			case <-over:
 			}
-			conn.Close()
-		})
-		defer t.Stop()
+		}()
 	}
 
 	c.H.Add(w.Event(Send))
@@ -187,7 +198,7 @@ func (u *upload) send() {
 		return
 	}
 	if rest := u.w.Body - first; rest > 0 {
-		if !u.wait(nil, u.w.Stall) {
+		if !u.wait(u.w.Rest, u.w.Stall) {
 			return
 		}
 		if _, err := u.conn.Write(bytes.Repeat([]byte{'b'}, rest)); err != nil {

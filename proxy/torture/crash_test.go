@@ -24,7 +24,8 @@ func TestKilledInFlight(t *testing.T) {
 		key   string
 		token uint64
 	}{{"quiet", 5}, {"raised", 7}, {"new", 1}} {
-		if at := s.ok(k.key, k.token); at > start+s.lim.Settle {
+		asked := s.h.Now()
+		if at := s.ok(k.key, k.token); at > start+s.lim.Settle && asked < start+s.lim.Settle/2 { // else a busy machine
 			t.Errorf("key %s: token %d was made to wait until %v after the start", k.key, k.token, at-start)
 		}
 		s.wants(s.do(s.write(k.key, k.token-1, Plan{})), 409, staleToken, "no", "")

@@ -57,7 +57,7 @@ func TestOvertakenWhileWaiting(t *testing.T) {
 // A newer write waits no longer than drain_timeout. It was not sent, but its
 // token counts.
 func TestDrainTimeout(t *testing.T) {
-	const limit = 2 * time.Second // for the disk, too: a raise takes its time where others write
+	const limit = 4 * time.Second // for the disk, too: a raise takes its time where others write
 	s := newSite(t, Settings{Drain: limit})
 	w1, r1 := s.held("a", 1)
 	w2 := s.write("a", 2, Plan{})

@@ -10,7 +10,7 @@ import (
 func TestClientLeavesInFlight(t *testing.T) {
 	s := newSite(t, Settings{})
 	w1 := s.write("a", 1, Plan{Hold: true})
-	w1.Leave = 2 * time.Second
+	w1.LeaveOn = s.back.Arrived(w1.ID)
 	r1 := s.goes(w1)
 	s.arrives(w1, prompt)
 	if r := s.get(r1); r.Status != 0 {
@@ -55,13 +55,16 @@ func TestClientLeavesWaiting(t *testing.T) {
 			s := newSite(t, Settings{BodyLimit: "64KiB"})
 			w1, r1 := s.held("a", 1)
 			w2 := s.write("a", 2, Plan{})
-			w2.Body, w2.StallAfter, w2.Stall, w2.Leave, w2.Softly = c.body, c.stall, -1, 2*time.Second, c.softly
+			leave := make(chan struct{})
+			w2.Body, w2.StallAfter, w2.Stall, w2.LeaveOn, w2.Softly = c.body, c.stall, -1, leave, c.softly
 			r2 := s.goes(w2)
 			s.raised("a", 2)
+			time.Sleep(200 * time.Millisecond) // what it sends is with the system
+			close(leave)
 			if r := s.get(r2); r.Status != 0 {
 				t.Fatalf("the client that was to leave has status %d, %q", r.Status, r.Problem.Name())
 			}
-			time.Sleep(100 * time.Millisecond) // for the proxy to notice
+			s.waiting("a", 0) // the proxy has noticed
 			s.back.Release(w1.ID)
 			s.wants(s.get(r1), 200, "", "yes", "admitted")
 			s.staysAway(w2, 300*time.Millisecond)

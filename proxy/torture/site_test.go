@@ -158,18 +158,40 @@ func (s *site) waits(w Write) <-chan Reaction {
 // quarantined reports whether a key with a record is held back since the start.
 func (s *site) quarantined(key string) bool {
 	s.Helper()
+	return s.told(key).Until != ""
+}
+
+// waiting waits until so many writes wait on a key.
+func (s *site) waiting(key string, n int) {
+	s.Helper()
+	for end := time.Now().Add(prompt); ; time.Sleep(5 * time.Millisecond) {
+		k := s.told(key)
+		if k.Waiting == n {
+			return
+		}
+		if time.Now().After(end) {
+			s.Fatalf("%d writes wait on %s, want %d", k.Waiting, key, n)
+		}
+	}
+}
+
+// known is what the admin listener tells of a key.
+type known struct {
+	Until   string `json:"quarantined_until"`
+	Waiting int    `json:"waiting"`
+}
+
+func (s *site) told(key string) (k known) {
+	s.Helper()
 	resp, err := s.proxy.web.Get(s.proxy.Admin + "/v1/keys/thing:" + key)
 	if err != nil {
 		s.Fatal(err)
 	}
 	defer resp.Body.Close()
-	var k struct {
-		Until string `json:"quarantined_until"`
-	}
 	if err := json.NewDecoder(resp.Body).Decode(&k); err != nil || resp.StatusCode != http.StatusOK {
 		s.Fatalf("key %s: %s, %v", key, resp.Status, err)
 	}
-	return k.Until != ""
+	return k
 }
 
 // get waits for a reaction.

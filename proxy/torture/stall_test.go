@@ -35,10 +35,12 @@ func TestStalledSmallUploadHoldsNothing(t *testing.T) {
 	s := newSite(t, Settings{BodyLimit: "64KiB"})
 	s.ok("a", 1)
 	w := s.write("a", 2, Plan{})
-	w.Body, w.StallAfter, w.Stall = 10_000, 10, 3*time.Second
+	rest := make(chan struct{})
+	w.Body, w.StallAfter, w.Stall, w.Rest = 10_000, 10, -1, rest
 	r := s.goes(w)
 	s.staysAway(w, 100*time.Millisecond)
 	s.ok("a", 3)
+	close(rest)
 	s.wants(s.get(r), 409, staleToken, "no", "rejected;reason=stale-token")
 	s.judge()
 }

@@ -97,7 +97,7 @@ func TestStopUnsettled(t *testing.T) {
 // F3: a stop during the quarantine of the start before is not a clean one, and
 // one that may wait for its end is.
 func TestStopInQuarantine(t *testing.T) {
-	s := newSite(t, Settings{Settle: 3 * time.Second, Shutdown: 300 * time.Millisecond})
+	s := newSite(t, Settings{Settle: 6 * time.Second, Shutdown: 300 * time.Millisecond})
 	s.held("a", 1)
 	s.proxy.Kill()
 	s.restart()

@@ -8,7 +8,7 @@ import (
 // D: what is lost sight of may still be applied: the newer write waits for
 // settle, counted from there, and no longer. What is answered in full is over.
 func TestUnsettled(t *testing.T) {
-	const response, settle = 2 * time.Second, 3 * time.Second
+	const settle = 3 * time.Second
 	late := 400 * time.Millisecond
 	for _, c := range []struct {
 		name   string
@@ -31,7 +31,11 @@ func TestUnsettled(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			s := newSite(t, Settings{Response: response, Settle: settle})
+			settings := Settings{Settle: settle}
+			if c.plan.End == Hang {
+				settings.Response = 2 * time.Second
+			}
+			s := newSite(t, settings)
 			w1 := s.write("a", 1, c.plan)
 			r := s.do(w1)
 			switch {

@@ -20,14 +20,16 @@ type Write struct {
 	Body   int    // declared and sent, bytes
 	Expect bool   // send Expect: 100-continue, and the body only after the 100
 
-	StallAfter int           // above 0: pause after so many bytes of the body
-	Stall      time.Duration // for so long; below 0 for ever
-	Leave      time.Duration // above 0: leave this long after the first byte
-	Softly     bool          // leave by closing; else by a reset
-	HalfClose  bool          // end its own side behind the last byte of the body
-	ReadStall  time.Duration // above 0: pause once between the answer's head and body
-	ReadPause  time.Duration // above 0: pause before every 16 KiB of the answer's body
-	Patience   time.Duration // how long to wait for the answer's end; 0 is 15 s
+	StallAfter int             // above 0: pause after so many bytes of the body
+	Stall      time.Duration   // for so long; below 0 for ever
+	Rest       <-chan struct{} // not nil: the pause ends when it is closed
+	Leave      time.Duration   // above 0: leave this long after the first byte
+	LeaveOn    <-chan struct{} // not nil: leave when it is closed
+	Softly     bool            // leave by closing; else by a reset
+	HalfClose  bool            // end its own side behind the last byte of the body
+	ReadStall  time.Duration   // above 0: pause once between the answer's head and body
+	ReadPause  time.Duration   // above 0: pause before every 16 KiB of the answer's body
+	Patience   time.Duration   // how long to wait for the answer's end; 0 is 15 s
 }
 
 // Event is a history's event about w.

@@ -32,6 +32,7 @@ type h2mode struct {
 	answer   func(u *h2peer, id uint32)
 	unread   bool // behind the first request it reads no more
 	settled  bool // its answer is whole, and may be passed on
+	overdone bool // what comes behind its end breaks it, where that is seen before the proxy knows that all of the request was taken
 	attempts int  // how many connections a request may cost; 0 stands for one
 }
 
@@ -165,7 +166,7 @@ func hostilities() []h2mode {
 			for range 1000 {
 				_ = p.fr.WriteData(id, false, make([]byte, 16<<10))
 			}
-		}, settled: true},
+		}, settled: true, overdone: true},
 		{name: "DATA before the head", answer: func(p *h2peer, id uint32) { _ = p.fr.WriteData(id, true, []byte("x")) }},
 		{name: "a frame for a stream that was never begun", answer: func(p *h2peer, id uint32) { _ = p.fr.WriteData(id+100, true, []byte("x")) }},
 		{name: "frames that nobody knows", answer: func(p *h2peer, id uint32) { p.pour(raw(0xbe, 0, id, make([]byte, 1000))) }},
@@ -238,7 +239,7 @@ upstream: {url: UPSTREAM, settle: 1ms, response_timeout: 2s, connect_timeout: 2s
 				t.Errorf("%s: the client waited for %v", mode.name, took)
 			}
 		}
-		if whole := err == nil && status == http.StatusOK; whole != mode.settled {
+		if whole := err == nil && status == http.StatusOK; whole != mode.settled && !(mode.overdone && (err != nil || status == http.StatusBadGateway)) {
 			t.Errorf("%s: %d %v", mode.name, status, err)
 		}
 		if n := u.conns.Load() - conns; n > int64(max(1, mode.attempts)) {

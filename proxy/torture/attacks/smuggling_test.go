@@ -29,7 +29,7 @@ var backends = map[string]func(t *testing.T, dir string) (addr string){
 
 // logged are settings under which the proxy tells of every request.
 const logged = plain + `
-listen: {address: ADDRESS, header_timeout: 1s}
+listen: {address: ADDRESS, header_timeout: 1s, idle_timeout: 1s}
 log: {level: debug, access: true}
 `
 
@@ -47,20 +47,22 @@ func TestSmuggling(t *testing.T) {
 			}
 			p := newProxy(t, "http://"+addr, settings)
 			attacks := append(catalogue(), unfenced()...)
-			strike(t, p.Addr, attacks)
+			// It hangs up by itself behind a second, but where a body has not come to its
+			// end. Who leaves before is not served, and a busy machine makes it late.
+			strike(t, p.Addr, attacks, 6*time.Second)
 			p.judged(t, filepath.Join(dir, "seen"), attacks)
 		})
 	}
 }
 
 // strike sends the attacks, a few at a time.
-func strike(t *testing.T, addr string, attacks []attack) {
+func strike(t *testing.T, addr string, attacks []attack, silence time.Duration) {
 	work := make(chan int)
 	var wg sync.WaitGroup
 	for range 16 {
 		wg.Go(func() {
 			for i := range work {
-				send(t, addr, strings.ReplaceAll(attacks[i].raw, "ID", id(i)))
+				send(t, addr, strings.ReplaceAll(attacks[i].raw, "ID", id(i)), silence)
 			}
 		})
 	}
@@ -75,8 +77,8 @@ func strike(t *testing.T, addr string, attacks []attack) {
 func id(i int) string { return fmt.Sprintf("%c%c", 'A'+i/26, 'A'+i%26) }
 
 // send sends bytes on a connection of their own, and takes what comes until the
-// proxy has nothing more to say.
-func send(t *testing.T, addr, raw string) {
+// proxy hangs up, or has said nothing for so long.
+func send(t *testing.T, addr, raw string, silence time.Duration) {
 	c, err := net.Dial("tcp", addr)
 	if err != nil {
 		t.Error(err)
@@ -85,7 +87,7 @@ func send(t *testing.T, addr, raw string) {
 	defer c.Close()
 	_, _ = io.WriteString(c, raw) // it may be refused before its end
 	for buf := make([]byte, 4096); ; {
-		_ = c.SetReadDeadline(time.Now().Add(2500 * time.Millisecond)) // longer than the proxy waits, on a busy machine too
+		_ = c.SetReadDeadline(time.Now().Add(silence))
 		if _, err := c.Read(buf); err != nil {
 			return
 		}
@@ -97,19 +99,24 @@ func (p *proxy) judged(t *testing.T, record string, attacks []attack) {
 	t.Helper()
 	p.quiet()
 	var bad []string
-	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
-		if bad = judge(p.says(t), lines[seen](t, record)); len(bad) == 0 {
+	for end := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) { // either may be written behind the answers
+		saw, says := lines[seen](t, record), p.says(t)
+		bad = append(judge(says, saw), miscounted(attacks, says)...)
+		if len(saw) < 10 || len(says) < len(attacks)/3 {
+			bad = append(bad, fmt.Sprintf("%d requests were seen and %d told of, for %d attacks: this has shown little", len(saw), len(says), len(attacks)))
+		}
+		if len(bad) == 0 || time.Now().After(end) {
 			break
 		}
 	}
 	for _, b := range bad {
 		t.Error(b)
 	}
-	saw, says := lines[seen](t, record), p.says(t)
-	if len(saw) < 10 || len(says) < len(attacks)/3 {
-		t.Errorf("%d requests were seen and %d told of, for %d attacks: this has shown little", len(saw), len(says), len(attacks))
-	}
-	p.raised(t, says)
+	p.raised(t, p.says(t))
+}
+
+// miscounted: each attack is forwarded as often as it should be.
+func miscounted(attacks []attack, says []told) (bad []string) {
 	for i, a := range attacks {
 		n := 0
 		for _, l := range says {
@@ -118,9 +125,10 @@ func (p *proxy) judged(t *testing.T, record string, attacks []attack) {
 			}
 		}
 		if n != a.forwards && a.forwards >= 0 {
-			t.Errorf("%q: %d requests were forwarded, want %d", a.name, n, a.forwards)
+			bad = append(bad, fmt.Sprintf("%q: %d requests were forwarded, want %d", a.name, n, a.forwards))
 		}
 	}
+	return bad
 }
 
 // raised: only what was let in has raised a key, and by its own token.

@@ -93,6 +93,8 @@ func TestJudges(t *testing.T) {
 		{"the command killed", "", false, []torture.Event{grant(1*tick, "a", 1, 11*tick), told("a", started, 0), fault(commandKilled, "a"), exit("a", 137, "")}},
 		{"the command killed by the lock", "exits", false, []torture.Event{grant(1*tick, "a", 1, 11*tick), told("a", started, 0), exit("a", 137, "")}},
 		{"told to end", "", false, []torture.Event{fault(lockTerminated, "a"), exit("a", 143, "")}},
+		{"told before it listens", "", false, []torture.Event{fault(lockTerminated, "a"), exit("a", 0, "terminated")}},
+		{"told, and ended without a word", "exits", false, []torture.Event{grant(1*tick, "a", 1, 11*tick), told("a", started, 0), fault(lockTerminated, "a"), exit("a", 0, "terminated")}},
 		{"told by nobody", "exits", false, []torture.Event{exit("a", 143, "")}},
 	}
 	byName := map[string]func([]torture.Event, limits) []string{"overlap": overlap, "early": early, "increasing": increasing, "fenced": fenced, "exits": exits}
@@ -135,7 +137,22 @@ func TestLoggedGrants(t *testing.T) {
 			t.Errorf("%s: %q", tt.name, got)
 		}
 	}
-	if found := sameAsLogged([]torture.Event{grant(1*tick, "c", 3, 11*tick)}, ok, limits{ttl: 10 * tick}); len(found) != 1 {
-		t.Errorf("a grant that nobody has logged: %q", found)
+	kill := func(at time.Duration) torture.Event {
+		return torture.Event{Kind: torture.Kill, Name: "SIGKILL", At: at}
+	}
+	unlogged := grant(1*tick, "c", 3, 11*tick)
+	for _, tt := range []struct {
+		name  string
+		h     []torture.Event
+		found int
+	}{
+		{"nobody was killed", []torture.Event{unlogged}, 1},
+		{"killed before", []torture.Event{kill(0), unlogged}, 1},
+		{"killed just behind it", []torture.Event{unlogged, kill(2 * tick)}, 0},
+		{"killed later", []torture.Event{unlogged, kill(unlogged.At + logDelay)}, 1},
+	} {
+		if found := sameAsLogged(tt.h, ok, limits{ttl: 10 * tick}); len(found) != tt.found {
+			t.Errorf("a grant that nobody has logged, %s: %q", tt.name, found)
+		}
 	}
 }

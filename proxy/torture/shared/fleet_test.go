@@ -3,7 +3,6 @@ package shared
 import (
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"strings"
@@ -177,36 +176,6 @@ func (f *fleet) goes(m *member, w torture.Write) <-chan torture.Reaction {
 	ch := make(chan torture.Reaction, 1)
 	go func() { ch <- f.do(m, w) }()
 	return ch
-}
-
-// goesInTwo is goes for a write whose client stalls, until rest is closed.
-func (f *fleet) goesInTwo(m *member, w torture.Write, rest <-chan struct{}) <-chan torture.Reaction {
-	c := torture.Client{Addr: m.Addr, H: f.h, Dial: func() (net.Conn, error) {
-		conn, err := net.Dial("tcp", m.Addr)
-		return &inTwo{Conn: conn, rest: rest}, err
-	}}
-	w.Patience = 25 * time.Second
-	ch := make(chan torture.Reaction, 1)
-	go func() {
-		defer c.Close()
-		ch <- c.Do(w)
-	}()
-	return ch
-}
-
-// inTwo keeps all back but what is written first.
-type inTwo struct {
-	net.Conn
-	rest  <-chan struct{}
-	begun bool
-}
-
-func (c *inTwo) Write(b []byte) (int, error) {
-	if c.begun {
-		<-c.rest
-	}
-	c.begun = true
-	return c.Conn.Write(b)
 }
 
 // arrives waits until w is at the backend and returns when that was.

@@ -91,9 +91,9 @@ func TestStoryX2(t *testing.T) {
 		f.arrives(w1, prompt)
 		// Its client sends the rest once A stands still.
 		unsent := f.write("k", 1)
-		unsent.Body, unsent.StallAfter = 200, 100
 		rest := make(chan struct{})
-		ru := f.goesInTwo(a, unsent, rest)
+		unsent.Body, unsent.StallAfter, unsent.Stall, unsent.Rest = 200, 100, -1, rest
+		ru := f.goes(a, unsent)
 		time.Sleep(200 * time.Millisecond)
 		f.fault("A is stopped")
 		a.Pause()
