@@ -146,6 +146,7 @@ type shell struct {
 
 func newShell(t *testing.T, env ...string) *shell {
 	t.Helper()
+	heedSignals(t)
 	bash, err := exec.LookPath("bash")
 	if err != nil {
 		t.Fatalf("%v: this test needs a shell with jobs", err)

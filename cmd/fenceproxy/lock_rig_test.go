@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -34,6 +35,14 @@ type locked struct {
 	out    *bufio.Reader
 	stdin  io.WriteCloser
 	stderr *os.File
+}
+
+// heedSignals has those that the test starts heed signals that it ignores itself:
+// SIGHUP where it is run by nohup, the others in the background of a script.
+func heedSignals(t *testing.T) {
+	c := make(chan os.Signal, 1)
+	signal.Notify(c, syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT)
+	t.Cleanup(func() { signal.Stop(c) })
 }
 
 // startLock runs fenceproxy lock in a process group of its own, as a shell does.

@@ -4,7 +4,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -238,10 +237,7 @@ func TestLockPaused(t *testing.T) {
 }
 
 func TestLockSignals(t *testing.T) {
-	// Run by nohup, the test would hand an ignored SIGHUP on to all of them.
-	hangup := make(chan os.Signal, 1)
-	signal.Notify(hangup, syscall.SIGHUP)
-	defer signal.Stop(hangup)
+	heedSignals(t)
 	for _, s := range []struct {
 		name string
 		sig  syscall.Signal

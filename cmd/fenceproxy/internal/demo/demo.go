@@ -29,7 +29,8 @@ type Options struct {
 }
 
 // leaseTime is how long a lease lasts. A worker is done within milliseconds,
-// so nothing but a pause makes it miss the end of its own.
+// so nothing but a pause makes it miss the end of its own; where all of the
+// machine stood still, the lease is renewed.
 const leaseTime = 800 * time.Millisecond
 
 // patience is how long the whole demo may take on a machine that is busy.

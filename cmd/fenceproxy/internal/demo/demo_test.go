@@ -27,6 +27,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
+	holdTime = patience / 2 // a proxy that lets B's write pass does so within it
 	os.Exit(m.Run())
 }
 
@@ -166,10 +167,51 @@ func TestLock(t *testing.T) {
 		{"free at its end", leaseTime, 2},
 		{"the next runs from there", 2*leaseTime - 1, 0},
 		{"and never the same token again", 5 * leaseTime, 3},
+		{"taken for the first who comes, late as it is", 9 * leaseTime, 0},
+		{"and then free", 9 * leaseTime, 4},
 	} {
 		got, ok := l.take(now.Add(tt.after))
 		if got.Token != tt.token || ok != (tt.token != 0) {
 			t.Errorf("%s: got %d, %v, want %d", tt.name, got.Token, ok, tt.token)
 		}
+	}
+	if l.renew(3, now.Add(9*leaseTime)) {
+		t.Error("a lease was renewed that another has")
+	}
+	if !l.renew(4, now.Add(11*leaseTime)) {
+		t.Error("a lease that nobody else has was not renewed")
+	}
+	for range 2 {
+		if _, ok := l.take(now.Add(12*leaseTime - 1)); ok {
+			t.Error("a lease that was renewed is free before its end")
+		}
+	}
+}
+
+// A machine that stood still for longer than a lease lasts does not end the demo:
+// here between the worker's lease and its look at it, and before B comes.
+func TestTheMachineStandsStill(t *testing.T) {
+	t.Parallel()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := writerFunc(func(p []byte) (int, error) {
+		if strings.Contains(string(p), "(SIGSTOP)") {
+			time.Sleep(leaseTime + leaseTime/2)
+		}
+		return len(p), nil
+	})
+	slow := func(ctx context.Context, self, upstream, dir string, lends bool) (fence, error) {
+		return standIn(func(r *http.Request) bool {
+			if r.Method == http.MethodGet { // behind its lease the worker reads
+				time.Sleep(leaseTime + leaseTime/2)
+			}
+			return false
+		})(ctx, self, upstream, dir, lends)
+	}
+	const want = "act 2 did not end as promised: worker A should be answered 409 stale-token, and was answered 204"
+	if err := run(t.Context(), Options{Out: out, Self: self}, slow); err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
 	}
 }

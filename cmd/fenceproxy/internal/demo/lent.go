@@ -14,7 +14,7 @@ import (
 // lentTime is how long the lease lives without renewal. At the pause up to a
 // third of it is gone already, and B, whose lock has to start first, has to come
 // before its end, on a slow machine too.
-const lentTime = 3 * leaseTime
+const lentTime = 5 * leaseTime
 
 // What `fenceproxy lock` exits with.
 const (
