@@ -139,7 +139,7 @@ var answers = []answerRow{
 			r.dial().put("6", "")
 			r.next()
 		},
-		change: func(_ *Options, rules []Rule) { rules[0].DrainTimeout = 50 * time.Millisecond }},
+		change: func(_ *Options, rules []Rule) { rules[0].DrainTimeout = time.Second }},
 	{name: "too many waiting", request: fresh, status: 503, problem: wire.Overloaded, retryable: true,
 		before: func(r *rig) {
 			r.dial().put("5", "")

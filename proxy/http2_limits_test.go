@@ -209,7 +209,7 @@ func TestHTTP2AnswerWithoutWindow(t *testing.T) {
 // The same of an answer so short that net/http sends it behind the handler's end,
 // be it of the upstream's or a refusal of ours.
 func TestHTTP2ShortAnswerWithoutWindow(t *testing.T) {
-	r := newRig(t, func(o *Options, _ []Rule) { o.ReadTimeout = 200 * time.Millisecond })
+	r := newRig(t, func(o *Options, _ []Rule) { o.ReadTimeout = time.Second })
 	r.api.serve = func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("short")) }
 	c := r.dialHTTP2(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
 	for _, id := range []uint32{c.open(true, ":method", "GET", ":path", "/x"), c.open(true, ":method", "PUT", ":path", "/accounts/1")} {

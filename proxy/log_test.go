@@ -16,7 +16,7 @@ import (
 // Each write that was refused, waited, was overtaken or is unsettled has one
 // line that says all of it.
 func TestLines(t *testing.T) {
-	const brief = 300 * time.Millisecond
+	const brief = time.Second
 	core, logs := observer.New(zapcore.InfoLevel)
 	r := newRig(t, func(o *Options, rules []Rule) {
 		o.Log = zap.New(core)

@@ -35,7 +35,7 @@ func (r *rig) figure(name string, labels ...string) float64 {
 // Every figure counts what its name says, and nothing else.
 func TestFigures(t *testing.T) {
 	r := newRig(t, func(_ *Options, rules []Rule) {
-		rules[0].DrainTimeout, rules[0].Settle = 100*time.Millisecond, time.Hour
+		rules[0].DrainTimeout, rules[0].Settle = time.Second, time.Hour
 	})
 	want := func(value float64, name string, labels ...string) {
 		t.Helper()

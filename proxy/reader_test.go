@@ -62,7 +62,7 @@ func TestSlowReaderIsDetachedInTime(t *testing.T) {
 	for _, proto := range []string{"http/1.1", "h2"} {
 		t.Run(proto, func(t *testing.T) {
 			r := newRig(t, func(o *Options, rules []Rule) {
-				rules[0].ResponseTimeout, rules[0].Settle = 200*time.Millisecond, 100*time.Millisecond
+				rules[0].ResponseTimeout, rules[0].Settle = time.Second, 100*time.Millisecond
 			})
 			arrived := make(chan struct{})
 			r.api.serve = func(w http.ResponseWriter, req *http.Request) {

@@ -81,7 +81,7 @@ func comesToo(t *testing.T, l net.Listener) {
 
 func TestGivenUpNeverLeaves(t *testing.T) {
 	l := backlog(t)
-	res := sendHeldBack(t, l.Addr().String(), 200*time.Millisecond, func() {})
+	res := sendHeldBack(t, l.Addr().String(), time.Second, func() {})
 	if res.outcome != unsettled(ReasonTimeout) || strings.Contains(res.err.Error(), errStall.Error()) {
 		t.Fatalf("%v (%v), want the answer to be waited for in vain", res.outcome, res.err)
 	}

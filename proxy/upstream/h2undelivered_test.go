@@ -29,7 +29,7 @@ func listenNarrow(t *testing.T, scripts ...func(*h2wire)) (u *Upstream, done fun
 		t.Fatal(err)
 	}
 	_, end := playH2(t, l, nil, scripts...)
-	u = newH2(t, l.Addr().String())
+	u = patient(newH2(t, l.Addr().String()))
 	return u, func() { t.Helper(); u.Close(); end() }
 }
 
@@ -69,7 +69,7 @@ func TestH2GivenUpNeverLeaves(t *testing.T) {
 			}
 			r := put()
 			r.Body, r.Length = bytes.NewReader(make([]byte, 60<<10)), 60<<10
-			r.Timeout = 200 * time.Millisecond
+			r.Timeout = time.Second
 			if res := exchangeOnce(t, context.Background(), u, r); res.outcome != unsettled(ReasonTimeout) {
 				t.Fatalf("%v (%v)", res.outcome, res.err)
 			}

@@ -21,7 +21,7 @@ func TestReuseLongUpload(t *testing.T) {
 		w.say("HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n2")
 	})
 	first := put()
-	first.Timeout = time.Second
+	first.Timeout = 2 * time.Second
 	u.pool.ttl = first.Timeout / 2 // so that the deadline is left as it is
 	if res := exchangeOnce(t, context.Background(), u, first); res.outcome != settled {
 		t.Fatalf("first: %v (%v)", res.outcome, res.err)

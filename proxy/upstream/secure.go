@@ -129,14 +129,13 @@ func (s *secure) rest() {
 // servers log an error otherwise. No write may be under way, nor have been given
 // up.
 func (s *secure) goodbye() {
-	const patience = 10 * time.Millisecond
 	if s.tls.CloseWrite() != nil {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	_ = s.SetWriteDeadline(time.Now().Add(patience))
-	_, _ = s.Conn.Write(s.out) // the connection is closed either way
+	_ = s.SetWriteDeadline(time.Time{}) // that of the request may be over
+	_, _ = writeNow(s.Conn, s.out)      // the connection is closed either way
 }
 
 // carrier is what tls.Conn takes for the network.

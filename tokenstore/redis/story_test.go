@@ -35,8 +35,8 @@ func through(r *relay, o redis.Options) redis.Options {
 	return o
 }
 
-// often sends a keepalive each 0.7s.
-func often(o *session.Options) { o.Margin = 18 * time.Second }
+// often sends a keepalive each 2s, in a session that outlives three of them.
+func often(o *session.Options) { o.Margin = 14 * time.Second }
 
 func isLost(g tokenstore.Grant) bool {
 	select {
