@@ -16,6 +16,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/fenceproxy/fenceproxy/tokenstore/servertest"
 )
 
 // TestHops drives the real binary in front of a real nginx over each kind of hop
@@ -37,7 +39,7 @@ func TestHops(t *testing.T) {
 				fmt.Sprintf(`url: "https://%[1]s", tls: {ca_file: "%[2]s/ca.pem", server_name: nginx.test}`, s.nginx, s.dir)
 		}, "TLSv1.2 NONE PROXY 198.51.100.9, 127.0.0.1"},
 		{"a unix socket", func(s *davSite) (string, string) {
-			s.nginx = filepath.Join(s.dir, "nginx.sock")
+			s.nginx = filepath.Join(servertest.SocketDir(s.T), "nginx.sock")
 			return "listen unix:" + s.nginx + ";", fmt.Sprintf(`url: "unix:%s", preserve_host: false`, s.nginx)
 		}, "- - localhost 198.51.100.9, 127.0.0.1"},
 	} {

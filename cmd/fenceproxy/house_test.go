@@ -72,6 +72,8 @@ var testsMayImport = []struct {
 	{"tokenstore/postgres", []string{"tokenstore/postgres/postgrestest"}, "a real server judges the adapter"},
 	{"tokenstore/redis", []string{"tokenstore/redis/redistest"}, "a real server judges the adapter"},
 	{"proxy/...", []string{"tokenstore", "tokenstore/storetest", "tokenstore/memory", "tokenstore/embedded", "proxy/wire"}, "the life of a request is tested over a real store, and one that fails"},
+	{"proxy/upstream", []string{"tokenstore/servertest"}, "sockets have a short directory"},
+	{"proxy/listen", []string{"tokenstore/servertest"}, "the same"},
 	{"proxy/route/differential", []string{"proxy/route", "tokenstore/servertest"}, "real servers judge the routes"},
 	{"proxy/torture", []string{"proxy/torture", "proxy/gate", "proxy/upstream"}, "a judge may be tried on the parts"},
 	{"proxy/torture/suites", []string{"proxy/torture", "tokenstore/servertest"}, "the binary is built and started by its helpers"},

@@ -41,6 +41,7 @@ type reloader struct {
 	// The reloading goroutine's, and others' when that has ended.
 	cfg     *config.Config // in force
 	planned planned        // of cfg
+	last    edition        // of the file, that a reload has put into force
 
 	failed  atomic.Pointer[string] // what is wrong with the last one; nil for nothing
 	ctx     context.Context
@@ -73,6 +74,9 @@ func (r *reloader) start() {
 			case <-r.hangUp:
 				why = "SIGHUP"
 			case <-changed:
+				if r.last.same(editionOf(r.file)) {
+					continue // a SIGHUP just behind the change came first
+				}
 			}
 			r.reload(why)
 		}
@@ -126,10 +130,14 @@ func (r *reloader) load() (report config.Report, changed []string, err error) {
 	if info, err := os.Stat(r.file); err == nil && !info.Mode().IsRegular() {
 		return report, nil, fmt.Errorf("%s is no regular file; put one there, or restart", r.file)
 	}
+	now := editionOf(r.file) // before it is loaded: a change in between makes it another one
 	cfg, report := config.LoadFile(r.file, os.LookupEnv)
 	p := plan(cfg, &report)
 	if err = report.Err(); err == nil {
 		changed, err = r.put(cfg, p)
+	}
+	if err == nil {
+		r.last = now
 	}
 	return report, changed, err
 }

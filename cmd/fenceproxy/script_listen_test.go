@@ -11,6 +11,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -31,12 +32,13 @@ func cmdActivated(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	defer file.Close()
 	stage := stageOf(ts)
-	stage.notified, err = net.ListenPacket("unixgram", ts.MkAbs("notify"))
+	notify := filepath.Join(ts.Getenv("SOCKETS"), "notify")
+	stage.notified, err = net.ListenPacket("unixgram", notify)
 	ts.Check(err)
 	ts.Defer(func() { _ = stage.notified.Close() })
 	// The socket is for one process alone, which has to name itself.
 	cmd := exec.Command("sh", append([]string{"-c", `LISTEN_PID=$$ exec fenceproxy serve "$@"`, "sh"}, args...)...)
-	cmd.Env = []string{"LISTEN_FDS=1", "NOTIFY_SOCKET=" + ts.MkAbs("notify")}
+	cmd.Env = []string{"LISTEN_FDS=1", "NOTIFY_SOCKET=" + notify}
 	cmd.ExtraFiles = []*os.File{file}
 	startProxy(ts, cmd)
 }

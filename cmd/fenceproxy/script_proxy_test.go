@@ -78,7 +78,7 @@ func startProxy(ts *testscript.TestScript, cmd *exec.Cmd) {
 // has set; a proxy in the background must see them too.
 func scriptEnv(ts *testscript.TestScript) []string {
 	var env []string
-	for _, name := range []string{"GORACE", "WORK", "UPSTREAM", "FENCEPROXY_UPSTREAM", "FENCEPROXY_LISTEN", "FENCEPROXY_DATA"} {
+	for _, name := range []string{"GORACE", "SOCKETS", "UPSTREAM", "FENCEPROXY_UPSTREAM", "FENCEPROXY_LISTEN", "FENCEPROXY_DATA"} {
 		if v := ts.Getenv(name); v != "" {
 			env = append(env, name+"="+v)
 		}

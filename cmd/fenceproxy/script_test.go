@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/fenceproxy/fenceproxy/tokenstore/servertest"
 )
 
 // The scripts in testdata/script run this very program, main and all, as
@@ -30,6 +32,7 @@ func TestScripts(t *testing.T) {
 		Setup: func(env *testscript.Env) error {
 			// A race that a process finds at its end still makes its exit code 66.
 			env.Setenv("GORACE", "atexit_sleep_ms=10")
+			env.Setenv("SOCKETS", servertest.SocketDir(t)) // $WORK may have too long a name for them
 			env.Values[stageKey{}] = &scriptStage{}
 			return nil
 		},

@@ -21,6 +21,7 @@ import (
 	"github.com/fenceproxy/fenceproxy/tokenstore/etcd/etcdtest"
 	"github.com/fenceproxy/fenceproxy/tokenstore/postgres/postgrestest"
 	"github.com/fenceproxy/fenceproxy/tokenstore/redis/redistest"
+	"github.com/fenceproxy/fenceproxy/tokenstore/servertest"
 	"github.com/fenceproxy/fenceproxy/tokenstore/session"
 )
 
@@ -51,7 +52,7 @@ func movedOver(t *testing.T) map[string]func() string {
 // startRedis starts one that is reached over a socket.
 func startRedis(t *testing.T) string {
 	t.Helper()
-	socket := filepath.Join(t.TempDir(), "s")
+	socket := filepath.Join(servertest.SocketDir(t), "s")
 	s, err := redistest.New("--unixsocket", socket)
 	if err != nil {
 		t.Fatal(err)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
 	"os"
 	"time"
 )
@@ -54,4 +55,30 @@ func (s sight) same(o sight) bool {
 		return s.info == nil && o.info == nil
 	}
 	return os.SameFile(s.info, o.info) && s.info.Size() == o.info.Size() && s.info.ModTime().Equal(o.info.ModTime())
+}
+
+// edition is a file as it was seen and read. Two changes within one tick of the
+// file system's clock look the same, and only the content tells.
+type edition struct {
+	sight
+	sum [sha256.Size]byte
+}
+
+// editionOf is zero where the file cannot be read.
+func editionOf(file string) edition {
+	seen := look(file)
+	if seen.info == nil || !seen.info.Mode().IsRegular() {
+		return edition{}
+	}
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return edition{}
+	}
+	return edition{seen, sha256.Sum256(b)}
+}
+
+// same reports whether nothing was done to the file; of one that could not be
+// read nobody can say that.
+func (e edition) same(o edition) bool {
+	return e.info != nil && e.sight.same(o.sight) && e.sum == o.sum
 }

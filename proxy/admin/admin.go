@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/go-chi/chi/v5"
@@ -81,7 +82,7 @@ func NewHandler(o Options) http.Handler {
 	imports := guard.New(guard.Options{Token: o.Token, Hosts: o.Hosts, Refuse: refuse, BodyTypes: []string{"application/x-ndjson", "application/json"}, Log: a.Log})
 	r := chi.NewRouter()
 	r.NotFound(a.guard.Wrap(http.HandlerFunc(noEndpoint)).ServeHTTP)
-	r.MethodNotAllowed(a.guard.Wrap(http.HandlerFunc(noMethod)).ServeHTTP)
+	r.MethodNotAllowed(a.guard.Wrap(noMethod(r)).ServeHTTP)
 	r.Get("/healthz", healthz)
 	r.Get("/readyz", a.readyz)
 	r.Head("/healthz", healthz) // as some probes and load balancers ask
@@ -128,10 +129,30 @@ func noEndpoint(w http.ResponseWriter, _ *http.Request) {
 	wire.NewRefusal(wire.AdminNotFound, "the admin API has no such path; see the README").Write(w)
 }
 
-func noMethod(w http.ResponseWriter, _ *http.Request) {
-	r := wire.NewRefusal(wire.AdminNotFound, "this path does not take that method; see the README")
-	r.Status = http.StatusMethodNotAllowed
-	r.Write(w)
+// noMethod says which methods the path takes. chi knows them, too, but tells no
+// handler of ours, and it refuses a method that it has never heard of before it
+// looks whether there is such a path.
+func noMethod(routes chi.Routes) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		path := r.URL.RawPath
+		if path == "" {
+			path = r.URL.Path // as chi does it
+		}
+		var allowed []string
+		for _, m := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodDelete} {
+			if routes.Match(chi.NewRouteContext(), m, path) {
+				allowed = append(allowed, m)
+			}
+		}
+		if allowed == nil {
+			noEndpoint(w, r)
+			return
+		}
+		w.Header().Set("Allow", strings.Join(allowed, ", "))
+		refusal := wire.NewRefusal(wire.AdminNotFound, "this path does not take that method; see the README")
+		refusal.Status = http.StatusMethodNotAllowed
+		refusal.Write(w)
+	})
 }
 
 func text(w http.ResponseWriter, status int, line string) {

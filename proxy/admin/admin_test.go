@@ -34,6 +34,29 @@ func TestHealth(t *testing.T) {
 	}
 }
 
+// A refusal of a method names those that the path takes, and what is no path is
+// none for a method that nobody knows either.
+func TestMethods(t *testing.T) {
+	r := newRig(t)
+	for target, want := range map[string]string{
+		"/healthz": "GET, HEAD", "/readyz": "GET, HEAD", "/metrics": "GET", "/v1/keys": "GET", "/v1/keys/a:1": "GET, POST, DELETE", "/v1/keys/%2Fa%2Fb": "GET, POST, DELETE",
+		"/v1/forget": "POST", "/v1/check?key=a:1": "GET", "/v1/export": "GET", "/v1/import": "POST",
+	} {
+		for _, method := range []string{"PUT", "PURGE"} {
+			w := httptest.NewRecorder()
+			r.handler.ServeHTTP(w, r.request(method, target, ""))
+			if allow := w.Header().Get("Allow"); w.Code != 405 || allow != want {
+				t.Errorf("%s %s: %d, Allow: %q, want %q", method, target, w.Code, allow, want)
+			}
+		}
+	}
+	for _, method := range []string{"PUT", "PURGE"} {
+		if code, body := r.send(method, "/v1/other", ""); code != 404 {
+			t.Errorf("%s: %d %s", method, code, body)
+		}
+	}
+}
+
 func TestKey(t *testing.T) {
 	r := newRig(t)
 	const key = "/a/it%27s" // as it stands in answers: the path needs one escape more

@@ -3,6 +3,8 @@ package lease
 import (
 	"context"
 	"errors"
+	"fmt"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -288,5 +290,82 @@ func TestTokensAreUsedUp(t *testing.T) {
 		if !errors.As(err, &token) || r.stored().Held() {
 			t.Fatalf("%v, %+v", err, r.stored())
 		}
+	})
+}
+
+// slowLooks looks at nothing before hold is closed.
+type slowLooks struct {
+	seat
+	hold chan struct{}
+}
+
+func (s slowLooks) Lease(ctx context.Context, k tokenstore.Key) (tokenstore.Lease, error) {
+	<-s.hold
+	return s.seat.Lease(ctx, k)
+}
+
+// Whoever asks about keys, or for leases that are not there, takes no place from
+// those who want to hold one: neither while the store is looked at, nor behind.
+func TestLookingTakesNoPlace(t *testing.T) {
+	for name, in := range map[string]func(*testing.T, func(*rig)){"alone": inBubble, "shared": inShared} {
+		t.Run(name, func(t *testing.T) {
+			in(t, func(r *rig) {
+				hold := make(chan struct{})
+				i := r.open(Options{Store: slowLooks{r.store.seat(), hold}, MaxHeld: 2})
+				defer i.Close()
+				var all sync.WaitGroup
+				for n := range 10 {
+					k := tokenstore.Key(fmt.Sprintf("random:%d", n))
+					for what, want := range map[string]error{"show": ErrFree, "renew": ErrLost, "release": ErrLost} {
+						all.Go(func() {
+							var err error
+							switch what {
+							case "show":
+								_, err = i.Status(r.Context(), k)
+							case "renew":
+								_, err = i.Renew(r.Context(), k, "nobody's", 0)
+							default:
+								err = i.Release(r.Context(), k, "nobody's")
+							}
+							if !errors.Is(err, want) {
+								t.Errorf("%s: %v, want %v", what, err, want)
+							}
+						})
+					}
+				}
+				synctest.Wait()
+				acquired := make(chan error, 2)
+				for _, k := range []tokenstore.Key{key, "second"} {
+					go func() { _, err := i.Acquire(r.Context(), Request{Key: k}); acquired <- err }()
+				}
+				synctest.Wait()
+				close(hold)
+				for range 2 {
+					if err := <-acquired; err != nil {
+						t.Error(err)
+					}
+				}
+				all.Wait()
+				if n := len(i.entries); n != 2 {
+					t.Errorf("%d entries", n)
+				}
+			})
+		})
+	}
+}
+
+// A lease of another proxy's that was not heard of is found by whoever asks.
+func TestLookingFindsOthers(t *testing.T) {
+	inShared(t, func(r *rig) {
+		other := r.open(Options{})
+		defer other.Close()
+		h := r.acquire(other, "A")
+		r.isHeld(r.issuer, "A")
+		if st, err := r.issuer.Status(r.Context(), key); err != nil || st.Holder != "A" {
+			t.Errorf("%+v, %v", st, err)
+		}
+		third := r.open(Options{})
+		defer third.Close()
+		_ = r.renew(third, h)
 	})
 }

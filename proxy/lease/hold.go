@@ -102,7 +102,15 @@ func (i *Issuer) Release(ctx context.Context, key tokenstore.Key, id string) err
 // change has do change the lease of that ID, and asks it again where the store
 // had something else than was known, if that is still its holder's.
 func (i *Issuer) change(ctx context.Context, key tokenstore.Key, id string, do func(*entry, tokenstore.Lease) error) error {
-	e := i.find(key)
+	e, seen, err := i.look(ctx, key)
+	switch {
+	case err != nil:
+		return err
+	case e == nil && (id == "" || seen.ID != id):
+		return ErrLost
+	case e == nil:
+		e = i.find(key)
+	}
 	defer i.release(e)
 	if err := e.take(ctx); err != nil {
 		return err
@@ -124,6 +132,25 @@ func (i *Issuer) change(ctx context.Context, key tokenstore.Key, id string, do f
 	return ErrRaced
 }
 
+// look returns the entry of a key that somebody here holds, uses or waits for,
+// with a reference; where there is none, what stands in the store. An entry for
+// whatever is asked about would take a place under MaxHeld from those who want to
+// hold something, and keys are of the clients' choosing.
+func (i *Issuer) look(ctx context.Context, key tokenstore.Key) (e *entry, seen tokenstore.Lease, err error) {
+	i.mu.Lock()
+	if i.entries[key] != nil {
+		e = i.hold(key)
+	}
+	i.mu.Unlock()
+	if e != nil || !i.shared { // what only this issuer changes it knows of
+		return e, seen, nil
+	}
+	ctx, cancel := i.call(ctx)
+	defer cancel()
+	seen, err = i.store.Lease(ctx, key)
+	return nil, seen, err
+}
+
 // owned is the lease of e where it is held and has that ID.
 func (i *Issuer) owned(e *entry, id string) (tokenstore.Lease, bool) {
 	i.mu.Lock()
@@ -143,7 +170,15 @@ func (i *Issuer) Status(ctx context.Context, key tokenstore.Key) (Status, error)
 		return Status{}, err
 	}
 	defer i.done.Done()
-	e := i.find(key)
+	e, seen, err := i.look(ctx, key)
+	switch {
+	case err != nil:
+		return Status{}, err
+	case e == nil && !seen.Held():
+		return Status{}, ErrFree
+	case e == nil:
+		e = i.find(key)
+	}
 	defer i.release(e)
 	if err := e.take(ctx); err != nil {
 		return Status{}, err

@@ -158,8 +158,10 @@ func (r *rig) fence(ctx context.Context, _ tokenstore.Key, token tokenstore.Toke
 // open makes one more issuer over the same store.
 func (r *rig) open(o Options) *Issuer {
 	r.Helper()
-	r.seats = append(r.seats, r.store.seat())
-	o.Store = r.seats[len(r.seats)-1]
+	if o.Store == nil {
+		r.seats = append(r.seats, r.store.seat())
+		o.Store = r.seats[len(r.seats)-1]
+	}
 	o.Clock, o.DefaultTTL, o.MaxTTL = clock, 10*time.Second, time.Hour
 	o.Owners = func(k tokenstore.Key) []Owner {
 		if k != key {

@@ -8,10 +8,12 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+
+	"github.com/fenceproxy/fenceproxy/tokenstore/servertest"
 )
 
 func TestUnixSocket(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "s")
+	path := filepath.Join(servertest.SocketDir(t), "s")
 	o := Options{Address: "unix:" + path, SocketMode: 0o620}
 	l, err := Listen(o)
 	if err != nil {
@@ -37,7 +39,7 @@ func TestUnixSocket(t *testing.T) {
 // A socket that a killed process left behind is replaced, what is no socket is
 // not; the end takes no other process's file away.
 func TestUnixSocketIsThereAlready(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "s")
+	path := filepath.Join(servertest.SocketDir(t), "s")
 	o := Options{Address: "unix:" + path, SocketMode: 0o660}
 	dead, err := net.Listen("unix", path)
 	if err != nil {

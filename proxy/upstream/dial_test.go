@@ -11,6 +11,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/fenceproxy/fenceproxy/tokenstore/servertest"
 )
 
 // listenUnix starts an upstream on a unix socket that answers each request with
@@ -52,7 +54,7 @@ func newUnix(t *testing.T, path string) *Upstream {
 func TestUnixSocket(t *testing.T) {
 	next, happened := make(chan struct{}), make(chan struct{})
 	heads := make(chan string, 3)
-	u := listenUnix(t, filepath.Join(t.TempDir(), "a%20b.sock"), func(n int, w *wire) {
+	u := listenUnix(t, filepath.Join(servertest.SocketDir(t), "a%20b.sock"), func(n int, w *wire) {
 		for i := 1; ; i++ {
 			if _, err := w.br.Peek(1); err != nil {
 				return
@@ -84,7 +86,7 @@ func TestUnixSocket(t *testing.T) {
 }
 
 func TestUnixSocketMissing(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "api.sock")
+	path := filepath.Join(servertest.SocketDir(t), "api.sock")
 	res := exchangeOnce(t, context.Background(), newUnix(t, path), put())
 	if want := notSent(ReasonRefused); res.outcome != want {
 		t.Errorf("outcome %v, want %v", res.outcome, want)
@@ -108,7 +110,7 @@ func TestUnixSocketMissing(t *testing.T) {
 // The kernel refuses at once where the backlog of a unix socket is full. A
 // request waits for its place, up to connect_timeout, and is sent once.
 func TestUnixBacklogFull(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "api.sock")
+	path := filepath.Join(servertest.SocketDir(t), "api.sock")
 	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
 	if err != nil {
 		t.Fatal(err)
