@@ -77,6 +77,32 @@ func TestDamagedLease(t *testing.T) {
 	}
 }
 
+// TestGrantDamagedRecord: no token is granted on a key whose record cannot be
+// read, or the counter would not know of it and grant it again.
+func TestGrantDamagedRecord(t *testing.T) {
+	t.Parallel()
+	s := sharedServer(t)
+	o := place(t, s)
+	b := open(t, o)
+	if err := b.Import(t.Context(), []dump.Record{{Key: "bad", Record: tokenstore.Record{Highest: tok(7)}}}); err != nil {
+		t.Fatal(err)
+	}
+	p := proxy(t, b, quick())
+	ask := tokenstore.Lease{ID: "i", TTL: time.Second}
+	first, err := p.GrantLease(t.Context(), "a", tokenstore.Lease{}, ask, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	connect(t, s, "ALTER TABLE "+o.TablePrefix+"keys DROP CONSTRAINT "+o.TablePrefix+"keys_highest_check", "UPDATE "+o.TablePrefix+`keys SET highest = '\x00' WHERE key = 'bad'`)
+	var damaged *tokenstore.DamagedError
+	if l, err := p.GrantLease(t.Context(), "bad", tokenstore.Lease{}, ask, 0); !errors.As(err, &damaged) {
+		t.Errorf("token %v on a damaged record, behind %v: %v", l.Token, first.Token, err)
+	}
+	if l, err := b.LeaseState(t.Context(), "bad"); err != nil || l.Lease.Held() || l.Granted != first.Token.Major {
+		t.Errorf("%+v, %v", l, err)
+	}
+}
+
 // TestGrantWaitsForRaise: a raise of the key that is under way is above or
 // below the token, and never beside it.
 func TestGrantWaitsForRaise(t *testing.T) {

@@ -279,7 +279,7 @@ BEGIN
 		IF NOT FOUND OR (length(r.highest) = 24 AND r.highest < p_token) THEN
 			UPDATE {about} SET granted = p_counter WHERE one AND granted IS NOT DISTINCT FROM p_granted;
 		END IF;
-		IF NOT FOUND OR r.highest >= p_token THEN
+		IF NOT FOUND OR length(r.highest) <> 24 OR r.highest >= p_token THEN
 			IF p_was IS NULL THEN
 				DELETE FROM {leases} WHERE key = p_key;
 			END IF;
