@@ -87,6 +87,7 @@ func follow(t *testing.T, a *api, cmd *exec.Cmd) {
 	defer stuck.Stop()
 	var got strings.Builder
 	for lines := bufio.NewScanner(stdout); lines.Scan(); {
+		stuck.Reset(patience)
 		got.WriteString(lines.Text() + "\n")
 		if strings.HasPrefix(lines.Text(), "part") {
 			a.next <- struct{}{}

@@ -21,7 +21,7 @@ func newProxy(t *testing.T, upstream string) *torture.Proxy {
 		t.Fatal(err)
 	}
 	p, err := torture.NewProxy(torture.NewHistory(), binary, t.TempDir(), torture.Settings{
-		Upstream: "http://" + upstream, Settle: 10 * time.Minute, Drain: 2 * time.Second, Response: 20 * time.Second,
+		Upstream: "http://" + upstream, Settle: 10 * time.Minute, Drain: 5 * time.Second, Response: 20 * time.Second,
 	})
 	if err == nil {
 		err = p.Start()
