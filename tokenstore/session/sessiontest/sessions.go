@@ -1,6 +1,7 @@
 package sessiontest
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -110,11 +111,15 @@ func testOutlive(t *testing.T, open func() *proxy) {
 func testUpdate(t *testing.T, open func() *proxy) {
 	a, b := open(), open()
 	const each = 10
+	// Who was overtaken tries again: on a machine that is busy, ten times in a row
+	// take longer than one call.
+	ctx, cancel := context.WithTimeout(context.Background(), long)
+	defer cancel()
 	done := make(chan error, 2)
 	for _, p := range []*proxy{a, b} {
 		go func() {
 			for range each {
-				if err := p.Update(p.ctx(), func(old []byte) ([]byte, error) { return append(old, 'x'), nil }); err != nil {
+				if err := p.Update(ctx, func(old []byte) ([]byte, error) { return append(old, 'x'), nil }); err != nil {
 					done <- err
 					return
 				}
@@ -129,7 +134,7 @@ func testUpdate(t *testing.T, open func() *proxy) {
 	}
 	stop := errors.New("stop")
 	var got []byte
-	if err := a.Update(a.ctx(), func(old []byte) ([]byte, error) { got = old; return []byte("nothing of this"), stop }); !errors.Is(err, stop) {
+	if err := a.Update(ctx, func(old []byte) ([]byte, error) { got = old; return []byte("nothing of this"), stop }); !errors.Is(err, stop) {
 		t.Errorf("Update: %v, want the error of change", err)
 	}
 	if len(got) != 2*each {
