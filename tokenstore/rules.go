@@ -38,11 +38,15 @@ type Configuration struct {
 	// Unordered says that writes may be on their way of which no record tells.
 	Unordered bool
 	// Fences stands for which writes are fenced, for a store that compares it with
-	// that of its next life; "" says nothing.
+	// that of its next life: AllFenced where no other writes pass; "" says nothing.
 	Fences string
 	// Settle is the longest time after which a write may still be applied.
 	Settle time.Duration
 }
+
+// AllFenced are the Fences past which no write goes: none can be on its way that
+// no record tells of.
+const AllFenced = "all"
 
 // Rememberer is a Store whose configuration can change while it is in use. It
 // need not be one.

@@ -5,9 +5,14 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"go.uber.org/zap"
+
+	"github.com/fenceproxy/fenceproxy/config"
+	"github.com/fenceproxy/fenceproxy/proxy"
+	"github.com/fenceproxy/fenceproxy/tokenstore"
 )
 
 // fences stands for which writes are fenced. Where it is not the same for two
@@ -29,6 +34,15 @@ func (p *planned) fences() string {
 	}
 	sum := sha256.Sum256(b)
 	return hex.EncodeToString(sum[:])
+}
+
+// storedFences is what the store compares with its next life's. There a rule may
+// come to what was refused: nothing of that is on its way.
+func storedFences(cfg *config.Config, p planned) string {
+	if cfg.UnmatchedWrites != config.Forward && !slices.ContainsFunc(p.rules, func(r proxy.Rule) bool { return !r.Fenced }) {
+		return tokenstore.AllFenced
+	}
+	return p.fences()
 }
 
 // leavesUnfenced reports whether writes that no fence touches, and that were cut

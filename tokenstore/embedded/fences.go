@@ -2,6 +2,8 @@ package embedded
 
 import (
 	bolt "go.etcd.io/bbolt"
+
+	"github.com/fenceproxy/fenceproxy/tokenstore"
 )
 
 var (
@@ -40,7 +42,7 @@ func beginFences(about *bolt.Bucket, now string, crashed bool) (unfenced, doubt 
 		}
 	}
 	if string(before) != now {
-		return false, unfenced || crashed, nil
+		return false, unfenced || crashed && string(before) != tokenstore.AllFenced, nil
 	}
 	return unfenced, false, nil
 }

@@ -50,6 +50,11 @@ func TestFences(t *testing.T) {
 			{fences: "b", recovered: true, unordered: true},
 			{fences: "a"},
 		},
+		"a crash where every write was fenced": {
+			{fences: tokenstore.AllFenced, crash: true},
+			{fences: "a", recovered: true, crash: true},
+			{fences: tokenstore.AllFenced, recovered: true, unordered: true},
+		},
 		"a crash of a life that said nothing": {
 			{crash: true},
 			{fences: "a", recovered: true, unordered: true},

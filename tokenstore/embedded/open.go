@@ -36,10 +36,11 @@ type Options struct {
 	// tells: without a token, or only looked on. The store remembers it until a
 	// clean stop.
 	Unordered bool
-	// Fences stands for which writes are fenced, and which are not. Writes that
-	// no fence touched and whose fate was not known at the last stop are held
-	// against a life with others: see Store.LeaveUnfenced. Where it is empty, it
-	// is neither compared nor remembered.
+	// Fences stands for which writes are fenced, and which pass without:
+	// tokenstore.AllFenced for none. Writes that no fence touched and whose fate
+	// was not known at the last stop are held against a life with others: see
+	// Store.LeaveUnfenced. Where it is empty, it is neither compared nor
+	// remembered.
 	Fences string
 	// Settle is the longest time after which a write of this life may still be
 	// applied. The store remembers it until a clean stop.
