@@ -32,7 +32,8 @@ func FuzzRequest(f *testing.F) {
 		}
 		store := &table{Store: memory.New()}
 		r := &rig{T: t, store: store}
-		i, err := New(t.Context(), Options{Store: store.seat(), Clock: clock, DefaultTTL: time.Minute, MaxTTL: time.Hour, Audit: func(Event) {},
+		still := func() time.Duration { return 0 } // or a short lease might run out between two requests
+		i, err := New(t.Context(), Options{Store: store.seat(), Clock: still, DefaultTTL: time.Minute, MaxTTL: time.Hour, Audit: func(Event) {},
 			Owners: func(tokenstore.Key) []Owner { return []Owner{{Rule: "all", Fence: r.fence}} }})
 		if err != nil {
 			t.Fatal(err)
