@@ -237,7 +237,7 @@ func TestFloodsOfHTTP2(t *testing.T) {
 			w.end(200 * megabyte)
 			var admitted float64
 			for end := time.Now().Add(soon); admitted < float64(a.count()) && time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-				admitted = p.metrics(`fenceproxy_requests_total{decision="admitted",rule="things"}`)[0] // counted behind the answer
+				admitted = p.metrics(`fenceproxy_requests_total{decision="admitted",rule="things"}`)[0] // it may be counted behind its answer
 			}
 			if applied := a.count(); admitted != float64(applied) {
 				t.Errorf("%.0f writes were admitted, and %d applied", admitted, applied)

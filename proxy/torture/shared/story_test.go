@@ -182,7 +182,7 @@ func TestHeldTokenAsksNobody(t *testing.T) {
 			f.ok(m, "k", 1)
 		}
 		f.ok(other, "k", 1)
-		// A write is counted behind its answer.
+		// A write may be counted behind its answer.
 		counted := func(m *member, writes int) (text string) {
 			t.Helper()
 			f.eventually(prompt, "all is counted", func() bool {
