@@ -88,6 +88,9 @@ func (x *exchange) choose(m route.Match) error {
 	if !m.Write && (x.rule == nil || m.Read) {
 		x.leaveBook(false) // it may stream for days, and writes nothing
 	}
+	if x.book.shut && !x.fenced && !x.out {
+		return gate.ErrStopping
+	}
 	return nil
 }
 

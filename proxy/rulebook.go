@@ -58,8 +58,9 @@ type book struct {
 	hurried context.Context
 	hurry   context.CancelFunc
 
-	number int // counts the switches
-	last   int // the number of the last one that fences otherwise than the one before it
+	shut   bool // no write passes unfenced any more: see AwaitUnfenced
+	number int  // counts the switches
+	last   int  // the number of the last one that fences otherwise than the one before it
 }
 
 // books are the one in force and those before it whose writes are not over.

@@ -7,10 +7,14 @@ import (
 
 // AwaitUnfenced waits until every write is over, also one that no fence touches
 // under the rules in force: for a stop, behind which a start may come with rules
-// that fence it. The gate's are over before. Nothing may come in any more, and
-// there is one call.
+// that fence it. The gate's are over before. One that still comes is refused:
+// closing its connection does not stop a handler that is just beginning. There is
+// one call, and no Switch behind it.
 func (h *Handler) AwaitUnfenced(ctx context.Context) error {
 	last := h.books.current.Load()
+	shut := newBook(last.Rulebook)
+	shut.number, shut.last, shut.shut = last.number, last.last, true
+	h.books.current.Store(shut)
 	last.leave()
 	all := []*book{last}
 	if former := h.books.former.Load(); former != nil {

@@ -38,15 +38,14 @@ type Configuration struct {
 	// Unordered says that writes may be on their way of which no record tells.
 	Unordered bool
 	// Fences stands for which writes are fenced, for a store that compares it with
-	// that of its next life: AllFenced where no other writes pass; "" says nothing.
+	// that of its next life; "" says nothing.
 	Fences string
+	// Unfenced says that writes may pass that no rule fences. Where none could since
+	// the last clean stop, a crash is not held against other Fences.
+	Unfenced bool
 	// Settle is the longest time after which a write may still be applied.
 	Settle time.Duration
 }
-
-// AllFenced are the Fences past which no write goes: none can be on its way that
-// no record tells of.
-const AllFenced = "all"
 
 // Rememberer is a Store whose configuration can change while it is in use. It
 // need not be one.
@@ -57,7 +56,7 @@ type Rememberer interface {
 	// has had an *EpochError, and Settle beyond what the store keeps entries for a
 	// *SettleError: such a change needs a restart. Other errors wrap
 	// ErrUnavailable. What was remembered of rules that c does not name stays, as
-	// do a longer Settle and Unordered.
+	// do a longer Settle, Unordered and Unfenced.
 	Remember(ctx context.Context, c Configuration) error
 }
 

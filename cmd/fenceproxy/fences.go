@@ -12,7 +12,6 @@ import (
 
 	"github.com/fenceproxy/fenceproxy/config"
 	"github.com/fenceproxy/fenceproxy/proxy"
-	"github.com/fenceproxy/fenceproxy/tokenstore"
 )
 
 // fences stands for which writes are fenced. Where it is not the same for two
@@ -36,13 +35,10 @@ func (p *planned) fences() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// storedFences is what the store compares with its next life's. There a rule may
-// come to what was refused: nothing of that is on its way.
-func storedFences(cfg *config.Config, p planned) string {
-	if cfg.UnmatchedWrites != config.Forward && !slices.ContainsFunc(p.rules, func(r proxy.Rule) bool { return !r.Fenced }) {
-		return tokenstore.AllFenced
-	}
-	return p.fences()
+// passesUnfenced reports whether writes may pass that no rule fences. Where none
+// does, a rule may come to what was refused: nothing of that is on its way.
+func passesUnfenced(cfg *config.Config, p planned) bool {
+	return cfg.UnmatchedWrites == config.Forward || slices.ContainsFunc(p.rules, func(r proxy.Rule) bool { return !r.Fenced })
 }
 
 // leavesUnfenced reports whether writes that no fence touches, and that were cut

@@ -41,7 +41,7 @@ type reloader struct {
 	// The reloading goroutine's, and others' when that has ended.
 	cfg     *config.Config // in force
 	planned planned        // of cfg
-	last    edition        // of the file, that a reload has put into force
+	last    edition        // of the file, where the last reload has put it into force
 
 	failed  atomic.Pointer[string] // what is wrong with the last one; nil for nothing
 	ctx     context.Context
@@ -136,6 +136,7 @@ func (r *reloader) load() (report config.Report, changed []string, err error) {
 	if err = report.Err(); err == nil {
 		changed, err = r.put(cfg, p)
 	}
+	r.last = edition{}
 	if err == nil {
 		r.last = now
 	}
@@ -158,7 +159,7 @@ func (r *reloader) put(cfg *config.Config, p planned) (changed []string, err err
 	if !ok {
 		return nil, errors.New("the store takes no other rules while it is in use; restart")
 	}
-	err = store.Remember(ctx, tokenstore.Configuration{Rules: p.fingerprints, Epochs: p.epochs, Unordered: unordered, Fences: storedFences(cfg, p), Settle: longestSettle(cfg)})
+	err = store.Remember(ctx, tokenstore.Configuration{Rules: p.fingerprints, Epochs: p.epochs, Unordered: unordered, Fences: p.fences(), Unfenced: passesUnfenced(cfg, p), Settle: longestSettle(cfg)})
 	if refused := (*tokenstore.ChangedRulesError)(nil); errors.As(err, &refused) {
 		err = errors.New(keysOtherwise(refused.Rules)) // as they were under a configuration before the one in force
 	}

@@ -98,6 +98,9 @@ func start(src source, cfg *config.Config, p planned, log *zap.Logger, level zap
 	if at.leases != nil || s.hasLeases() {
 		if s.leases, err = s.newLeases(p, registry); err != nil {
 			s.gate.Stop()
+			if s.store.unfenced {
+				s.store.leaveUnfenced() // as it was found
+			}
 			_ = s.store.Close(!s.store.Recovered()) // nothing was sent
 			return nil, err
 		}

@@ -224,8 +224,9 @@ func raiseEpochs(about *bolt.Bucket, now map[string]uint64) error {
 func epochKey(name string) []byte { return []byte("epoch " + name) }
 
 // endLife does in one transaction what a clean stop changes (rule 12). unfenced
-// says that writes which no fence touched are left behind.
-func endLife(tx *bolt.Tx, unfenced bool) error {
+// says that writes which no fence touched are left behind; known is false in a
+// life that cannot say.
+func endLife(tx *bolt.Tx, unfenced, known bool) error {
 	rules := tx.Bucket(rulesBucket)
 	before, unsettled, err := readRules(rules)
 	if err != nil {
@@ -237,11 +238,12 @@ func endLife(tx *bolt.Tx, unfenced bool) error {
 		}
 	}
 	about := tx.Bucket(aboutBucket)
-	left, err := leftUnfenced(about) // still: nothing was compared in this life
-	if err != nil {
-		return err
+	if !known { // what was left by the life before still is
+		if unfenced, err = leftUnfenced(about); err != nil {
+			return err
+		}
 	}
-	if err := errors.Join(about.Delete(unorderedKey), endFences(about, unfenced || left)); err != nil {
+	if err := errors.Join(about.Delete(unorderedKey), endFences(about, unfenced)); err != nil {
 		return err
 	}
 	return putSealed(about, cleanKey, cleanValue)

@@ -36,12 +36,14 @@ type Options struct {
 	// tells: without a token, or only looked on. The store remembers it until a
 	// clean stop.
 	Unordered bool
-	// Fences stands for which writes are fenced, and which pass without:
-	// tokenstore.AllFenced for none. Writes that no fence touched and whose fate
-	// was not known at the last stop are held against a life with others: see
-	// Store.LeaveUnfenced. Where it is empty, it is neither compared nor
+	// Fences stands for which writes are fenced. Writes that no fence touched and
+	// whose fate was not known at the last stop are held against a life with others:
+	// see Store.LeaveUnfenced. Where it is empty, it is neither compared nor
 	// remembered.
 	Fences string
+	// Unfenced says that such writes may pass in this life. The store remembers it
+	// until a clean stop.
+	Unfenced bool
 	// Settle is the longest time after which a write of this life may still be
 	// applied. The store remembers it until a clean stop.
 	Settle time.Duration
@@ -207,8 +209,8 @@ func (s *Store) begin(o Options) error {
 	err = s.db.Update(func(tx *bolt.Tx) (err error) {
 		s.recovered, s.changed, err = beginLife(tx, o.Rules, o.AcceptChanged)
 		if err == nil {
-			s.unfenced, s.doubt, err = beginFences(tx.Bucket(aboutBucket), o.Fences, s.recovered)
-			s.recovered = s.recovered || s.doubt
+			s.unfenced, s.doubt, err = beginFences(tx.Bucket(aboutBucket), o.Fences, o.Unfenced, s.recovered)
+			s.recovered, s.known = s.recovered || s.doubt, o.Fences != ""
 		}
 		if err == nil {
 			s.unordered, err = beginUnordered(tx.Bucket(aboutBucket), o.Unordered || s.doubt)

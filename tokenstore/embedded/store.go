@@ -24,6 +24,7 @@ type Store struct {
 	unordered bool
 	unfenced  bool
 	doubt     bool // see beginFences
+	known     bool // the same: the fences were compared
 	settle    time.Duration
 	leaves    atomic.Bool // see LeaveUnfenced
 
@@ -241,7 +242,7 @@ func (s *Store) end(clean bool) error {
 func (s *Store) endClean() error {
 	last := s.log.generation
 	records, leases := s.recent.all(s.leases.freeze())
-	end := func(tx *bolt.Tx) error { return endLife(tx, s.leaves.Load()) }
+	end := func(tx *bolt.Tx) error { return endLife(tx, s.leaves.Load(), s.known) }
 	if err := s.fold(records, leases, logState{folded: last, begun: last}, end); err != nil {
 		return fmt.Errorf("the marker of a clean stop is not written: %w", err)
 	}
