@@ -122,7 +122,7 @@ func lock(stderr io.Writer, key string, command []string, f lockFlags) error {
 	if err != nil {
 		return err
 	}
-	notifyOf(signals, syscall.SIGTSTP) // up to here Ctrl-Z stops us alone
+	notifyOf(signals, syscall.SIGTSTP)  // up to here Ctrl-Z stops us alone
 	if err := lease.Err(); err != nil { // this process was stopped for longer than the lease lives
 		release(lease, say)
 		return &exitError{exitLost, err}
