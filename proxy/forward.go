@@ -70,7 +70,7 @@ func (x *exchange) prepare(target string) {
 		Method: x.r.Method, Target: target, Host: x.r.Host, Header: x.r.Header,
 		RemoteAddr: x.r.RemoteAddr, Scheme: x.scheme(),
 		Body: x.body.reader, Length: x.body.length,
-		Timeout: x.book.ResponseTimeout, Follow: x.holds,
+		Timeout: x.book.ResponseTimeout, Follow: x.holds, Settles: x.away,
 		Informational: x.relayInformational, WebSocket: x.upgrade,
 	}
 	if x.rule != nil {

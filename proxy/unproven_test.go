@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"io"
 	"net"
+	"net/http/httptest"
 	"strings"
 	"syscall"
 	"testing"
@@ -66,5 +67,17 @@ func TestUnprovenNeverLands(t *testing.T) {
 		}
 	case <-time.After(soon):
 		t.Error("the upstream's connection is kept for a client that reads nothing")
+	}
+}
+
+// A write that no fence touches is counted for its settle time as well: nothing of
+// it may come later, or it would land behind a write that a reload has fenced.
+func TestUnfencedWritesSettle(t *testing.T) {
+	for _, away := range []bool{true, false} {
+		x := &exchange{h: &Handler{}, r: httptest.NewRequest("PUT", "/x", nil), book: newBook(Rulebook{}), away: away}
+		x.prepare("/x")
+		if x.request.Settles != away || x.request.Follow {
+			t.Errorf("away %v: settles %v, followed %v", away, x.request.Settles, x.request.Follow)
+		}
 	}
 }

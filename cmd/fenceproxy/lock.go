@@ -122,11 +122,11 @@ func lock(stderr io.Writer, key string, command []string, f lockFlags) error {
 	if err != nil {
 		return err
 	}
+	notifyOf(signals, syscall.SIGTSTP)  // up to here Ctrl-Z stops us alone
 	if err := lease.Err(); err != nil { // this process was stopped for longer than the lease lives
 		release(lease, say)
 		return &exitError{exitLost, err}
 	}
-	notifyOf(signals, syscall.SIGTSTP) // up to here Ctrl-Z stops us alone
 	c, err := startGuarded(path, command, []string{"FENCING_TOKEN=" + lease.Token(), "FENCING_KEY=" + key})
 	if err != nil {
 		release(lease, say)

@@ -24,8 +24,9 @@ func linger(c net.Conn, seconds int) {
 	}
 }
 
-// lastWords is how long the last message of a websocket that both sides have
-// ended may be on its way. It is below any sensible settle time.
+// lastWords is how long what was sent may be on its way when it is lost from sight:
+// the last message of a websocket that both sides have ended, and the rest of a
+// request that was answered before. It is below any sensible settle time.
 const lastWords = 100 * time.Millisecond
 
 // arrives waits until the upstream's kernel has all that was sent on c, and
@@ -47,4 +48,15 @@ func hangUp(c net.Conn) {
 		s.goodbye()
 	}
 	c.Close()
+}
+
+// hangUpSoon closes one whose upstream has answered before it had all of the
+// request. It may be reading on, and a reset would take from it what it has just
+// accepted.
+func hangUpSoon(c net.Conn) {
+	if !arrives(c) {
+		c.Close()
+		return
+	}
+	hangUp(c)
 }

@@ -208,6 +208,8 @@ func (x *exchange) close() {
 		interrupt = x.loseLocked(ReasonAbandoned, errAbandoned)
 	case !reuse && x.sent && x.lost == "" && x.arrived():
 		hangUp(x.c.Conn)
+	case !reuse && x.sent && x.lost == "":
+		go hangUpSoon(x.c.Conn) // nobody waits for an upstream that has answered
 	case !reuse:
 		x.c.Close()
 	}

@@ -20,7 +20,7 @@ func (c *h2conn) exchange(ctx context.Context, r *Request, need h2need) (a *Answ
 		return nil, false, c.pool.u.notSent(r, ReasonBadRequest, err)
 	}
 	s := &h2stream{
-		c: c, r: r, ctx: ctx, need: need, follow: r.Follow, granted: h2StreamWindow,
+		c: c, r: r, ctx: ctx, need: need, settles: r.Follow || r.Settles, granted: h2StreamWindow,
 		event: make(chan struct{}, 1), flow: make(chan struct{}, 1),
 		halt: make(chan struct{}), done: make(chan struct{}),
 	}

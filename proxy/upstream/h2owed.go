@@ -8,13 +8,13 @@ import (
 
 var errOwed = fmt.Errorf("the upstream did not take a request that was given up, and the kernel would go on sending it: %w", net.ErrClosed)
 
-// owe sees to it that what the kernel has taken of a followed request that was
-// given up is thrown away where the upstream does not take it soon (see
-// dropAtEnd); mu is held. The connection may live on for others, and they go with
-// it: they wait behind the same bytes.
+// owe sees to it that what the kernel has taken of a write that was given up is
+// thrown away where the upstream does not take it soon (see dropAtEnd); mu is held.
+// The connection may live on for others, and they go with it: they wait behind the
+// same bytes.
 func (s *h2stream) owe() {
 	c := s.c
-	if !s.follow || !s.left || c.err != nil || s.upTo <= c.owed {
+	if !s.settles || !s.left || c.err != nil || s.upTo <= c.owed {
 		return
 	}
 	c.owed = s.upTo

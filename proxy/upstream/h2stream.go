@@ -21,8 +21,9 @@ type h2stream struct {
 	r    *Request
 	ctx  context.Context
 	need h2need
-	// follow is r's. Behind close, while a write runs, nothing else is read of r.
-	follow bool
+	// settles is r's, or its Follow. Behind close, while a write runs, nothing else is
+	// read of r.
+	settles bool
 
 	unwatch func() bool    // stops the watch of the context; nil for none
 	writers sync.WaitGroup // the upload, the watch of Cut, and a call of Interrupt
@@ -131,7 +132,7 @@ func (s *h2stream) lose(reason Reason, err error) {
 	if s.lost == "" {
 		s.lost, s.lostErr = reason, err
 	}
-	if s.follow { // nothing waits for the settle time of what is not followed
+	if s.settles { // else nothing waits for its settle time
 		s.hurry()
 	}
 	s.owe()

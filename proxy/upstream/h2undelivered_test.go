@@ -83,8 +83,15 @@ func TestH2GivenUpNeverLeaves(t *testing.T) {
 	}
 }
 
-// The same of one whose answer came before, and does not prove that it is over.
+// The same of one whose answer came before, and does not prove that it is over, be
+// it followed or only counted for its settle time.
 func TestH2UnprovenNeverLeaves(t *testing.T) {
+	for name, follow := range map[string]bool{"followed": true, "counted": false} {
+		t.Run(name, func(t *testing.T) { unprovenNeverLeaves(t, follow) })
+	}
+}
+
+func unprovenNeverLeaves(t *testing.T, follow bool) {
 	lost, came := make(chan struct{}), make(chan bool, 1)
 	u, done := listenNarrow(t, func(w *h2wire) {
 		id := w.head().id
@@ -93,6 +100,7 @@ func TestH2UnprovenNeverLeaves(t *testing.T) {
 		came <- w.comesToo(id)
 	})
 	r := put()
+	r.Follow, r.Settles = follow, !follow
 	r.Body, r.Length = bytes.NewReader(make([]byte, 60<<10)), 60<<10
 	if res := exchangeOnce(t, context.Background(), u, r); res.outcome != unsettled(ReasonStatus(202)) {
 		t.Fatalf("%v (%v)", res.outcome, res.err)

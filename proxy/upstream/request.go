@@ -67,6 +67,9 @@ type Request struct {
 	Timeout time.Duration
 	// Follow is set for admitted writes, which are followed to their end.
 	Follow bool
+	// Settles is set for other writes that count for a settle time once they are
+	// lost from sight: a reload may fence what comes behind them.
+	Settles bool
 	// Cut, when closed before the request is wholly sent, breaks the
 	// connection. Later it has no effect. nil: never.
 	Cut <-chan struct{}
