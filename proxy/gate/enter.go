@@ -155,6 +155,9 @@ func (g *Gate) record(ctx context.Context, t *Ticket, v verdict, c *claim) error
 			marks = c.repeat()
 		}
 	}
+	if len(marks) == 0 {
+		t.unreserve()
+	}
 	t.unlock()
 	switch {
 	case err != nil:

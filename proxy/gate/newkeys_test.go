@@ -100,6 +100,41 @@ func TestTooManyKeysConcurrent(t *testing.T) {
 	})
 }
 
+// TestTooManyKeysOnce: a key takes one place, however many raises of it are on
+// their way and whichever of them ends first.
+func TestTooManyKeysOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, store := keysRig(t, 1)
+		release := store.HoldAcquire()
+		patient := func(token uint64) chan error {
+			ended := make(chan error, 1)
+			go func() {
+				ticket := new(Ticket)
+				err := g.Enter(t.Context(), Request{Claims: []Claim{on("a", token)}, DrainTimeout: time.Hour, Settle: settle}, ticket)
+				if err == nil {
+					ticket.Settle()
+				}
+				ended <- err
+			}()
+			synctest.Wait()
+			return ended
+		}
+		first := patient(1)
+		if err := enterAndSettle(t, g, on("a", 2)); !errors.Is(err, tokenstore.ErrUnavailable) {
+			t.Errorf("the store did not answer: %v", err)
+		}
+		last := patient(3)
+		release()
+		<-first
+		if err := <-last; err != nil {
+			t.Error(err)
+		}
+		if n := g.newKeys.Load(); n != 0 || store.Keys() != 1 {
+			t.Errorf("%d places are reserved for nothing; %d keys", n, store.Keys())
+		}
+	})
+}
+
 // uncounted hides that a store counts.
 type uncounted struct{ tokenstore.Store }
 

@@ -88,7 +88,6 @@ func (g *Gate) raise(ctx context.Context, t *Ticket, marks []tokenstore.Mark, ow
 	rctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), deadline)
 	grant, err := g.store.Acquire(rctx, marks)
 	cancel()
-	t.unreserve()
 	t.queue.waited.Raise += time.Since(start)
 
 	t.lock()
@@ -100,6 +99,7 @@ func (g *Gate) raise(ctx context.Context, t *Ticket, marks []tokenstore.Mark, ow
 			}
 		}
 	}
+	t.unreserve()
 	t.unlock()
 
 	if err != nil {

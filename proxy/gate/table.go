@@ -60,6 +60,8 @@ type entry struct {
 	doubt bool   // a raise with clear may still reach the disk, or not: see entry.retires
 	next  *entry // in shard.free
 
+	coming coming
+
 	registered *claim   // in flight and unsettled, a list
 	waiters    []*claim // whose tickets wait
 	lookers    int      // of the waiters: those that are only looked on

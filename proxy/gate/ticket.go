@@ -62,8 +62,6 @@ type queue struct {
 	failure error         // the raise that the ticket waited for failed
 	waited  Waited
 
-	newKeys int64 // reserved in Gate.newKeys; the owner's
-
 	late bool // the store refused its raise: the higher token was there before; the owner's
 
 	// Guarded like Ticket.phase.
@@ -101,6 +99,7 @@ type claim struct {
 	entry      *entry
 	prev, next *claim // in entry.registered
 	toClear    bool   // the record does not say "clear" yet, but it is
+	comes      bool   // its raise is one of entry.coming; guarded like that
 
 	seq   uint64 // of an unordered write: its number
 	place        // of one that waits

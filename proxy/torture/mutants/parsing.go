@@ -180,13 +180,13 @@ func limits() []mutant {
 			newKeysFile, " && !c.entry.durable.exists", "",
 			gatePkg, "TestTooManyKeys"),
 		one("keys-concurrent", "limits.max_keys: raises that are under way do not count",
-			newKeysFile, "g.count.Keys()+coming > limit", "g.count.Keys()+min(coming, n) > limit",
+			newKeysFile, "g.count.Keys()+all > limit", "g.count.Keys()+min(all, n) > limit",
 			gatePkg, "TestTooManyKeysConcurrent"),
 		one("keys-kept", "limits.max_keys: a raise that failed keeps its place",
 			"proxy/gate/raise.go", "\tt.unreserve()\n", "",
 			gatePkg, "TestTooManyKeysConcurrent"),
 		one("keys-uncounted", "limits.max_keys: no limit where nobody counts",
-			newKeysFile, "(g.count == nil || g.count.Keys()+coming > limit)", "g.count != nil && g.count.Keys()+coming > limit",
+			newKeysFile, "(g.count == nil || g.count.Keys()+all > limit)", "g.count != nil && g.count.Keys()+all > limit",
 			gatePkg, "TestTooManyKeysUncounted"),
 	}
 }
