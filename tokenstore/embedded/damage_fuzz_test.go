@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -34,8 +35,18 @@ func FuzzDamage(f *testing.F) {
 		}
 	}
 	// The last frame of the log, damaged, cannot be told from one that a power cut
-	// has torn, and that nobody was told of.
-	torn := map[tokenstore.Key]bool{"account:09": true, "new:9": true}
+	// has torn, and that nobody was told of. Nor can the last two, where the damage
+	// reaches from one into the other: behind a torn frame anything may stand.
+	torn := func(name string, from, to int, key tokenstore.Key) bool {
+		switch key {
+		case "account:09", "new:9":
+			return name != storeFile
+		case "account:08", "new:8":
+			last := lastFrame(files[name])
+			return name != storeFile && from < last && last < to
+		}
+		return false
+	}
 	f.Fuzz(func(t *testing.T, which uint8, at uint32, flip []byte) {
 		dir := t.TempDir()
 		name := names[int(which)%len(names)]
@@ -60,7 +71,7 @@ func FuzzDamage(f *testing.F) {
 		}
 		defer s.Close(false)
 		for key, rec := range want {
-			if torn[key] && name != storeFile {
+			if from := int(at) % len(files[name]); torn(name, from, from+min(4, len(flip)), key) {
 				continue
 			}
 			switch got, ok, err := s.Load(t.Context(), key); {
@@ -73,6 +84,15 @@ func FuzzDamage(f *testing.F) {
 			}
 		}
 	})
+}
+
+// lastFrame is where the last frame of a log begins.
+func lastFrame(log []byte) (last int) {
+	for at := logHeaderSize; at < len(log); {
+		last = at
+		at += frameHead + int(binary.BigEndian.Uint32(log[at:]))
+	}
+	return last
 }
 
 // killedStore makes a store of which a part of the keys is in the file and a part
