@@ -65,7 +65,7 @@ unit:
 scripts: deps
 	.ci/gotest -timeout 5m ./cmd/...
 
-## fuzz: every fuzz target for FUZZTIME
+## fuzz: every fuzz target for FUZZTIME, but for FuzzDamage (see .ci/fuzz)
 fuzz:
 	.ci/fuzz $(FUZZTIME)
 
