@@ -237,10 +237,12 @@ func (s *h2stream) written(end bool, err error) {
 		s.connLost(err)
 	case err != nil:
 		s.stop(ReasonReset) // there may still be an answer to read
-	case s.need.upload:
-		s.reading = !s.stopped // nobody would interrupt it any more
-	default:
+	case !s.need.upload:
 		s.uploaded("")
+	case s.c.err != nil && !end:
+		s.connLost(s.c.err) // which left it to this write
+	default:
+		s.reading = !s.stopped // nobody would interrupt it any more
 	}
 	s.flowed()
 }
