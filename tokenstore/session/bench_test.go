@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -28,6 +29,36 @@ func BenchmarkSticky(b *testing.B) {
 		}
 		g.Release()
 	}
+}
+
+// BenchmarkStickyKeys is the same over many keys at once, as the gate asks.
+func BenchmarkStickyKeys(b *testing.B) {
+	s, err := session.Open(b.Context(), sessiontest.NewEngine().Port(), session.Options{Linger: time.Second})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer func() { _ = s.Close(true) }()
+	marks := make([]tokenstore.Mark, 1000)
+	for i := range marks {
+		marks[i] = tokenstore.Mark{Key: tokenstore.Key(fmt.Sprintf("accounts:%d", i)), Token: tok(1)}
+		g, err := s.Acquire(b.Context(), marks[i:i+1])
+		if err != nil {
+			b.Fatal(err)
+		}
+		g.Release()
+	}
+	var next atomic.Uint32
+	b.ReportAllocs()
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			g, ok := s.Held(marks[next.Add(1)%uint32(len(marks))])
+			if !ok || !g.MaySend() {
+				b.Error("it was not admitted")
+				return
+			}
+			g.Release()
+		}
+	})
 }
 
 // forgetful is a backend that takes every raise and keeps nothing, so that what

@@ -44,7 +44,10 @@ type hold struct {
 	found   bool // an acquire has found its entry, which is unordered
 	hurried bool // the gate knows that somebody waits for it: see Store.hurry
 
-	resting            bool // nobody uses it: see shard.rest
+	// See shard.rest.
+	idle               bool // nobody uses it
+	listed             bool // it stands in the shard's list
+	again              bool // it was used since it took its place there
 	since              time.Duration
 	prevIdle, nextIdle *hold
 }
@@ -72,7 +75,7 @@ func (s *Store) release(h *hold) {
 	case waiting, live:
 		h.shard.rest(h, time.Duration(s.now.Load()))
 		if h.shard.idle > s.opts.MaxIdle/shards {
-			s.shut(h.shard.oldest)
+			s.shut(h.shard.longest())
 		}
 	default: // acquiring: seen to when the transaction is done; over: it was never sent under
 	}
@@ -112,7 +115,7 @@ func (s *Store) shut(h *hold) {
 		return
 	}
 	h.phase = closing
-	h.shard.wakeUp(h)
+	h.shard.drop(h)
 	if h.uses == 0 {
 		s.finish(h)
 	}

@@ -127,6 +127,35 @@ func TestIdle(t *testing.T) {
 	})
 }
 
+// A grant that is used again and again is given back neither for its age nor for
+// the number of those that nobody uses.
+func TestIdleKeepsUsed(t *testing.T) {
+	inTime(t, func(r *rig) {
+		a := r.proxy("RA", func(o *session.Options) { o.IdleAfter, o.MaxIdle = time.Minute, 128 })
+		often := tokenstore.Mark{Key: "often", Token: tok(1)}
+		a.askFor("w", often).mustBeAdmitted(0).grant.Release()
+		use := func(when string) {
+			g, ok := a.store.Held(often)
+			if !ok {
+				t.Fatalf("%s: the grant was given back", when)
+			}
+			g.Release()
+		}
+		for n := range 1000 {
+			a.askFor("w", tokenstore.Mark{Key: tokenstore.Key(fmt.Sprint("k", n)), Token: tok(1)}).mustBeAdmitted(0).grant.Release()
+			use(fmt.Sprintf("after %d others", n+1))
+		}
+		for n := range 6 {
+			time.Sleep(30 * time.Second)
+			synctest.Wait()
+			use(fmt.Sprintf("after %d half minutes", n+1))
+		}
+		if n := a.store.Grants(); n != 1 {
+			t.Errorf("%d grants are left, want the one that was used", n)
+		}
+	})
+}
+
 // A clean stop leaves nothing that others would wait for; an unclean one
 // leaves what is not settled, and nothing else.
 func TestClose(t *testing.T) {
