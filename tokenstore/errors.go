@@ -77,7 +77,7 @@ type ChangedRulesError struct {
 }
 
 func (e *ChangedRulesError) Error() string {
-	return fmt.Sprintf("the keys of rule %s are made otherwise than when this store was last used, and its marks would be forgotten; "+
+	return fmt.Sprintf("the keys of rule %s may be made otherwise than when this store was last used, and marks that its other keys have would be forgotten; "+
 		"name it in store.accept_changed_rules if that is meant, or restore its path, key and path_policy", strings.Join(e.Rules, ", "))
 }
 

@@ -35,7 +35,7 @@ func obstacles(before, now planned, changed []string) error {
 }
 
 func keysOtherwise(rules []string) string {
-	return fmt.Sprintf("the keys of rule %s would be made otherwise, or its tokens read otherwise, which needs a restart", strings.Join(rules, ", "))
+	return fmt.Sprintf("the keys of rule %s would be made otherwise, or its tokens read otherwise, which needs a restart (a path more goes into a rule of its own with the same key)", strings.Join(rules, ", "))
 }
 
 // takenOver tells of paths that a new rule takes over from one of another name,

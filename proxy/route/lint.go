@@ -83,7 +83,7 @@ func (l *linter) below(c *compiled, p *pattern, setting string) {
 			}
 		}
 	}
-	l.warn(c, setting, "a write below %q, as to %s, has no key of this rule; add %q to its path, unless nothing is written there",
+	l.warn(c, setting, "a write below %q, as to %s, has no key of this rule; add %q to its path (once the rule has run: in a rule of its own with the same key), unless nothing is written there",
 		p.text, p.examples()[0]+"/x", p.text+"/*")
 }
 
