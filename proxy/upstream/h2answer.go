@@ -105,6 +105,7 @@ func (s *h2stream) answer() *Answer {
 	s.c.mu.Lock()
 	defer s.c.mu.Unlock()
 	if s.stopped && s.head.status >= http.StatusBadRequest {
+		s.hurry() // an upstream that refuses may read no more of what it refused
 		s.c.mu.Unlock()
 		<-s.done // the last byte may have been on its way
 		s.c.mu.Lock()

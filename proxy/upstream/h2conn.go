@@ -119,9 +119,9 @@ func (p *h2pool) open(ctx context.Context, nc net.Conn, need *h2need) (*h2conn, 
 	if need.upload {
 		c.uploads = 1
 	}
+	p.add(c) // before the reader may be over, which takes it out again
 	go c.readAll()
 	go c.writeAll()
-	p.add(c)
 	return c, nil
 }
 

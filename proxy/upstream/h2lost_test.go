@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
 )
 
 // long gives r a body that the pipe does not take with its head.
@@ -144,4 +145,36 @@ func TestH2PassesOverStuckWrite(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The same of one that came while nothing was being written, and was left over by
+// the write that then began: it has all that goes into one.
+func TestH2PassesOverBehindABatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		over := make(chan struct{})
+		u, done := pipedH2(t, func(w *h2wire) { w.ok(w.request()); w.head(); <-over })
+		wantSettled(t, "the first", exchangeOnce(t, context.Background(), u, put()))
+		c, fields := u.h2.conns[0], []hpack.HeaderField{{Name: ":method", Value: "PUT"}}
+		var last *h2stream
+		c.mu.Lock() // all of them come before the writer
+		for range h2Batch/maxJoined + 2 {
+			last = &h2stream{
+				c: c, r: put(), ctx: context.Background(), event: make(chan struct{}, 1),
+				flow: make(chan struct{}, 1), halt: make(chan struct{}), done: make(chan struct{}),
+			}
+			c.open++
+			c.initial += maxJoined
+			last.queue(h2item{head: true, fields: fields, data: make([]byte, maxJoined), end: true})
+		}
+		c.mu.Unlock()
+		start := time.Now()
+		if lost := last.awaitHead(); !lost || last.lostErr != errStuck || time.Since(start) > h2PassOver {
+			t.Errorf("after %v: %v, want it passed over", time.Since(start), last.lostErr)
+		}
+		c.mu.Lock()
+		c.fail(errStuck)
+		c.mu.Unlock()
+		close(over)
+		done()
+	})
 }

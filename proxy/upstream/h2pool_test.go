@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"context"
+	"net"
 	"slices"
 	"strings"
 	"testing"
@@ -171,4 +172,47 @@ func TestH2ManyBrokenOff(t *testing.T) {
 		c.mu.Unlock()
 	}
 	done()
+}
+
+// A connection that ends as soon as it is set up does not stay in the pool: it is
+// known there before anybody reads of its end.
+func TestH2KnownBeforeItEnds(t *testing.T) {
+	u, _, done := listenH2(t, nil, func(w *h2wire) { w.Close() })
+	held, read := make(chan struct{}), make(chan struct{})
+	dial := u.dial
+	u.dial = func(ctx context.Context) (net.Conn, error) {
+		c, err := dial(ctx)
+		u.h2.mu.Lock() // so that the pool cannot take it yet
+		close(held)
+		return &readTwice{Conn: c, second: read}, err
+	}
+	over := sent(t, u, put())
+	<-held
+	select {
+	case <-read:
+		t.Error("the connection is read from, and the pool does not know it")
+	case <-time.After(100 * time.Millisecond):
+	}
+	u.h2.mu.Unlock()
+	<-over
+	done()
+	u.h2.mu.Lock()
+	defer u.h2.mu.Unlock()
+	if n := len(u.h2.conns); n != 0 {
+		t.Errorf("%d connections are left in the pool", n)
+	}
+}
+
+// readTwice tells of the second read: the first is that of SETTINGS.
+type readTwice struct {
+	net.Conn
+	reads  int
+	second chan struct{}
+}
+
+func (c *readTwice) Read(p []byte) (int, error) {
+	if c.reads++; c.reads == 2 {
+		close(c.second)
+	}
+	return c.Conn.Read(p)
 }

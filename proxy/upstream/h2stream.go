@@ -237,6 +237,9 @@ func (s *h2stream) written(end bool, err error) {
 		s.connLost(err)
 	case err != nil:
 		s.stop(ReasonReset) // there may still be an answer to read
+		if !s.need.upload {
+			s.uploaded(ReasonReset) // it may have been stopped before, while this write ran
+		}
 	case !s.need.upload:
 		s.uploaded("")
 	case s.c.err != nil && !end:

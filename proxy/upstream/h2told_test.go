@@ -2,20 +2,42 @@ package upstream
 
 import (
 	"context"
+	"errors"
 	"net"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"golang.org/x/net/http2"
 )
 
 // toldLate is a connection whose writes are told of some time after they came to
-// the other end.
-type toldLate struct{ net.Conn }
+// the other end, and as failed ones once that has broken them.
+type toldLate struct {
+	net.Conn
+	broken *atomic.Bool
+}
 
 func (c toldLate) Write(p []byte) (int, error) {
 	n, err := c.Conn.Write(p)
 	time.Sleep(time.Millisecond)
+	if c.broken.Load() {
+		return n - 1, errors.New("broken pipe")
+	}
 	return n, err
+}
+
+// pipedLate is pipedH2 over such connections.
+func pipedLate(t *testing.T, broken *atomic.Bool, scripts ...func(*h2wire)) (u *Upstream, done func()) {
+	t.Helper()
+	u, done = pipedH2(t, scripts...)
+	dial := u.dial
+	u.dial = func(ctx context.Context) (net.Conn, error) {
+		c, err := dial(ctx)
+		return toldLate{c, broken}, err
+	}
+	return u, done
 }
 
 // The answer and the end of the connection come before the writer has told of a
@@ -23,16 +45,11 @@ func (c toldLate) Write(p []byte) (int, error) {
 // the client sends nothing more: the upload must not wait for it.
 func TestH2EndsBehindAPart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		u, done := pipedH2(t, func(w *h2wire) {
+		u, done := pipedLate(t, new(atomic.Bool), func(w *h2wire) {
 			id := w.head().id
 			w.body(2)
 			w.ok(id)
 		})
-		dial := u.dial
-		u.dial = func(ctx context.Context) (net.Conn, error) {
-			c, err := dial(ctx)
-			return toldLate{c}, err
-		}
 		r := put()
 		stalled(r)
 		if res := exchangeOnce(t, context.Background(), u, r); res.outcome != unsettled(ReasonReset) || res.body != "ok" {
@@ -40,4 +57,38 @@ func TestH2EndsBehindAPart(t *testing.T) {
 		}
 		done()
 	})
+}
+
+// The same of a request that leaves in one write, which fails: it had been stopped
+// before, by an answer that refused it or by a reset behind one, and the failure
+// has nothing to stop any more.
+func TestH2EndsBehindAStoppedWrite(t *testing.T) {
+	for name, row := range map[string]struct {
+		status string
+		reset  bool
+		want   Outcome
+	}{
+		"refused": {"400", false, settled},
+		"reset":   {"200", true, unsettled(ReasonReset)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				broken := new(atomic.Bool)
+				u, done := pipedLate(t, broken, func(w *h2wire) {
+					id := w.request()
+					w.say(id, row.status, true)
+					if row.reset {
+						w.rst(id, http2.ErrCodeNo)
+					}
+					broken.Store(true)
+				})
+				r := put()
+				r.Follow = false // else its time would end it
+				if res := exchangeOnce(t, context.Background(), u, r); res.outcome != row.want || res.err != nil {
+					t.Errorf("%v (%v), want %v", res.outcome, res.err, row.want)
+				}
+				done()
+			})
+		})
+	}
 }

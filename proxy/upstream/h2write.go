@@ -111,6 +111,9 @@ func (c *h2conn) due() (items []h2item, last bool) {
 		}
 	}
 	c.writing = time.Now()
+	if len(c.queue) > 0 {
+		c.watch() // what came while nothing was written waits for this write as well
+	}
 	return items, c.closing && len(c.queue) == 0
 }
 
