@@ -1,8 +1,10 @@
 package proxy
 
 import (
+	"context"
 	"io"
 	"net"
+	"net/http"
 	"strconv"
 	"strings"
 	"testing"
@@ -62,6 +64,35 @@ func TestHTTP2UpstreamRefuses(t *testing.T) {
 		if n := r.gate.Counts(); n.InFlight+n.Unsettled != 0 {
 			t.Errorf("%+v", n)
 		}
+	}
+}
+
+// An HTTP/2 upstream can answer before its writer knows that the request was
+// written: one that no fence touches is over all the same, with a body or without.
+func TestHTTP2UpstreamUnfencedIsOver(t *testing.T) {
+	r := newRig(t, nil)
+	l := listen(t)
+	api := &http.Server{Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), Protocols: new(http.Protocols)}
+	api.Protocols.SetUnencryptedHTTP2(true)
+	go func() { _ = api.Serve(l) }()
+	t.Cleanup(func() { _ = api.Close() })
+	r.proxy("h2c://"+l.Addr().String(), func(_ *Options, rules []Rule) {
+		for i := range rules {
+			rules[i].Settle = patience
+		}
+	})
+	c := r.dial()
+	for range 50 {
+		for _, rest := range []string{"\n", "Content-Length: 1\n\nx"} {
+			if res := c.send("PUT /login HTTP/1.1\nHost: a\n" + rest).receive(); res.StatusCode != 200 {
+				t.Fatalf("%s %s", res.Status, res.body)
+			}
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), soon)
+	defer cancel()
+	if r.handler.AwaitUnfenced(ctx) != nil {
+		t.Error("a write that was answered counts as lost from sight")
 	}
 }
 

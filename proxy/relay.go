@@ -54,9 +54,10 @@ func (x *exchange) relay(a *upstream.Answer) {
 			return // nobody wants the rest
 		}
 	}
-	if x.away && x.body.ended.Load() {
-		// An upstream can answer before the upload knows that it is over. Taken
-		// for lost, the write would hold up what a reload fences.
+	if x.away && (!x.body.streaming || x.body.ended.Load()) {
+		// An upstream can answer before the upload knows that it is over, also that
+		// of a request that is all here. Taken for lost, the write would hold up what
+		// a reload fences.
 		select {
 		case <-a.UploadDone():
 			x.over(a)

@@ -121,15 +121,15 @@ func (g *Gate) raise(ctx context.Context, t *Ticket, marks []tokenstore.Mark, ow
 	if t.looks || t.marksOnly {
 		return nil // it waits for nothing but the record
 	}
-	if !g.sole {
-		// What waits for other proxies waits for older writes of this one as well,
-		// by their entries, and so does not come to where those are told.
-		t.lock()
-		t.overtake()
-		t.unlock()
-	}
 	return g.drainElsewhere(ctx, t)
 }
+
+// ended is a context that has ended: who asks with it does not wait.
+var ended = func() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}()
 
 // drainElsewhere waits until no other proxy has an older write on the ticket's
 // keys (R3).
@@ -141,7 +141,15 @@ func (g *Gate) drainElsewhere(ctx context.Context, t *Ticket) error {
 	defer cancel()
 	defer context.AfterFunc(g.life, cancel)()
 	start := time.Now()
-	err := t.grant.Drained(waiting)
+	err := t.grant.Drained(ended)
+	if errors.Is(err, tokenstore.ErrUnavailable) {
+		// What waits for other proxies waits for older writes of this one as well,
+		// by their entries, and so does not come to where those are told.
+		t.lock()
+		t.hurryOlder()
+		t.unlock()
+		err = t.grant.Drained(waiting)
+	}
 	t.queue.waited.Drain += time.Since(start)
 	stale := (*tokenstore.StaleError)(nil)
 	switch {

@@ -32,10 +32,24 @@ func (g *Gate) enterUnordered(ctx context.Context, t *Ticket) {
 	}
 }
 
+// hurryOlder is overtake for a ticket that waits in the store. Which entries it
+// waits for only the store knows: those of the unordered writes that came behind
+// its place, too, up to when it was asked. The locks are held.
+func (t *Ticket) hurryOlder() {
+	t.queue.overtook = true
+	for i := range t.claims {
+		if c := &t.claims[i]; !c.Unordered {
+			c.entry.hurry(c.Token)
+		}
+	}
+}
+
 // hurry tells writes that are unordered or only looked on that one with token
-// waits for them at another proxy, as overtake does for one of this proxy. The
-// lock is held.
+// waits in the store for them. One that is not registered yet may have its entry
+// there, found by who waits, who does not ask again: it is told when it registers
+// (see add). The lock is held.
 func (e *entry) hurry(token tokenstore.Token) {
+	e.hurries++
 	for c := e.registered; c != nil; c = c.next {
 		if c.Unordered || c.ticket.looks && c.Token.Less(token) {
 			c.ticket.pass()

@@ -17,6 +17,8 @@ type fleet struct {
 	asked [][]tokenstore.Mark
 	kept  tokenstore.Grant // given without I/O, to unordered writes
 	last  *lease
+
+	drained chan struct{} // of what is given; nil for one of its own
 }
 
 func (f *fleet) Acquire(ctx context.Context, marks []tokenstore.Mark) (tokenstore.Grant, error) {
@@ -26,7 +28,10 @@ func (f *fleet) Acquire(ctx context.Context, marks []tokenstore.Mark) (tokenstor
 		return nil, err
 	}
 	f.last = &lease{drained: make(chan struct{}), stale: make(chan *tokenstore.StaleError), lost: make(chan struct{})}
-	if len(ordered) == 0 {
+	switch {
+	case f.drained != nil:
+		f.last.drained = f.drained
+	case len(ordered) == 0:
 		close(f.last.drained)
 	}
 	return f.last, nil
@@ -136,6 +141,94 @@ func TestSharedRaiseHurriesOwn(t *testing.T) {
 		close(f.last.drained)
 		synctest.Wait()
 		w2.mustBeSent().answer()
+	})
+}
+
+// What waits in the store waits for the entry of an unordered write that came
+// while the store was asked: it is told like one that was there before.
+func TestSharedRaiseHurriesLater(t *testing.T) {
+	inFleetTime(t, func(r *rig, f *fleet) {
+		f.kept = &lease{lost: make(chan struct{})}
+		answer := f.disk.hold(&f.disk.holdAnswer)
+		w := r.start("w", 1).mustWait()
+		u := r.bare("u").mustBeSent()
+		if u.overtaken() {
+			t.Error("it is cut before anybody is known to wait for it")
+		}
+		answer()
+		synctest.Wait()
+		if w.mustWait(); !u.overtaken() {
+			t.Error("w waits for u's client")
+		}
+		u.answer()
+		close(f.last.drained)
+		synctest.Wait()
+		w.mustBeSent().answer()
+	})
+}
+
+// An entry can be found before its write is registered: while the store's answer
+// is on its way. Nobody tells of it again.
+func TestSharedHurryUnregistered(t *testing.T) {
+	// late lets run happen between the entry of an unordered write and its
+	// registration.
+	late := func(r *rig, f *fleet, start func() *write, run func()) *write {
+		answer := make(chan struct{})
+		f.disk.mu.Lock()
+		f.disk.holdAnswer = answer
+		f.disk.mu.Unlock()
+		u := start().mustWait()
+		f.disk.mu.Lock()
+		f.disk.holdAnswer = nil
+		f.disk.mu.Unlock()
+		run()
+		close(answer)
+		synctest.Wait()
+		return u.mustBeSent()
+	}
+	inFleetTime(t, func(r *rig, f *fleet) {
+		var seen Seen
+		bare := func() *write { return r.bare("u") }
+		looked := func() *write { return r.observe("o", &seen, on("k", 1)) }
+		r.start("w2", 2).mustWait().leave()
+		synctest.Wait()
+		for what, start := range map[string]func() *write{"without a token": bare, "only looked on": looked} {
+			var w *write
+			var lease *lease
+			u := late(r, f, start, func() {
+				w = r.start("w3", 3).mustWait()
+				lease = f.last
+			})
+			if w.mustWait(); !u.overtaken() {
+				t.Errorf("%s: one of this proxy waits for its client", what)
+			}
+			u.answer()
+			close(lease.drained)
+			synctest.Wait()
+			w.mustBeSent().answer()
+
+			u = late(r, f, start, func() {
+				f.disk.raised <- tokenstore.Mark{Key: "k", Token: tok(3), Unordered: true}
+				synctest.Wait()
+			})
+			if !u.overtaken() {
+				t.Errorf("%s: one of another proxy waits for its client", what)
+			}
+			u.answer()
+
+			u = late(r, f, start, func() {
+				f.disk.raised <- tokenstore.Mark{Key: "k", Token: tok(3)}
+				drained := make(chan struct{})
+				close(drained)
+				f.drained = drained
+				r.startOn("w3 and more", time.Hour, on("k", 3), on("l", 3)).mustBeSent().answer()
+				f.drained = nil
+			})
+			if u.overtaken() {
+				t.Errorf("%s: it is cut, and nobody waits for it", what)
+			}
+			u.answer()
+		}
 	})
 }
 

@@ -66,6 +66,7 @@ type entry struct {
 	waiters    []*claim // whose tickets wait
 	lookers    int      // of the waiters: those that are only looked on
 	seq        uint64   // the number of the last unordered write that registered
+	hurries    uint64   // counts the calls of hurry
 
 	// kept is the place of a write whose drain ran out, for the next attempt with
 	// its token: each would else wait for what came behind the first.
@@ -190,6 +191,9 @@ func (e *entry) add(c *claim) {
 		e.seq++
 		c.seq = e.seq
 		e.unordered++
+		if c.hurries != e.hurries {
+			c.ticket.pass()
+		}
 	} else {
 		e.register()
 		e.kept = nil

@@ -101,8 +101,9 @@ type claim struct {
 	toClear    bool   // the record does not say "clear" yet, but it is
 	comes      bool   // its raise is one of entry.coming; guarded like that
 
-	seq   uint64 // of an unordered write: its number
-	place        // of one that waits
+	hurries uint64 // entry.hurries when it came
+	seq     uint64 // of an unordered write: its number
+	place          // of one that waits
 }
 
 // place is behind which unordered writes a fenced one comes. They are numbered
@@ -251,6 +252,7 @@ func (t *Ticket) attach() {
 	for i := range t.claims {
 		c := &t.claims[i]
 		c.entry = c.shard.hold(c.Key)
+		c.hurries = c.entry.hurries
 	}
 }
 

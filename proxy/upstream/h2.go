@@ -63,6 +63,7 @@ type h2need struct {
 	window  int64 // bytes of the body that leave with the head
 	upload  bool  // what follows them
 	company company
+	last    bool // there is no other connection for it to go on: this one was made for it
 }
 
 // send is Send where HTTP/2 is spoken, or may be.

@@ -94,6 +94,7 @@ func (p *h2pool) open(ctx context.Context, nc net.Conn, need *h2need) (*h2conn, 
 		maxStreams: 1 << 30, maxHead: math.MaxUint32, window: h2FirstWindow, initial: h2FirstWindow,
 	}
 	c.wake.L = &c.mu
+	need.last = true
 	c.fr.SetReuseFrames()
 	c.fr.SetMaxReadFrameSize(h2Frame)
 	c.fr.ReadMetaHeaders = hpack.NewDecoder(h2HeaderTable, nil)

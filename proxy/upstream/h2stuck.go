@@ -34,7 +34,7 @@ func (c *h2conn) passOver() {
 	stuck := !c.writing.IsZero() && time.Since(c.writing) >= c.pool.passOver
 	for _, it := range c.queue {
 		switch {
-		case !it.head:
+		case !it.head, it.s.need.last:
 		case stuck:
 			it.s.lose(ReasonReset, errStuck)
 		default:
