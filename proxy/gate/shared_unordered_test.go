@@ -17,6 +17,7 @@ type fleet struct {
 	asked [][]tokenstore.Mark
 	kept  tokenstore.Grant // given without I/O, to unordered writes
 	last  *lease
+	found bool // what is given is waited for by then
 }
 
 func (f *fleet) Acquire(ctx context.Context, marks []tokenstore.Mark) (tokenstore.Grant, error) {
@@ -26,6 +27,7 @@ func (f *fleet) Acquire(ctx context.Context, marks []tokenstore.Mark) (tokenstor
 		return nil, err
 	}
 	f.last = &lease{drained: make(chan struct{}), stale: make(chan *tokenstore.StaleError), lost: make(chan struct{})}
+	f.last.hurried.Store(f.found)
 	if len(ordered) == 0 {
 		close(f.last.drained)
 	}
@@ -136,6 +138,56 @@ func TestSharedRaiseHurriesOwn(t *testing.T) {
 		close(f.last.drained)
 		synctest.Wait()
 		w2.mustBeSent().answer()
+	})
+}
+
+// Who waits by an entry in the store can be told of before the write of that
+// entry is registered: it is hurried when it is.
+func TestSharedHurriedEarly(t *testing.T) {
+	inFleetTime(t, func(r *rig, f *fleet) {
+		f.found = true
+		u := r.bare("u").mustBeSent()
+		var seen Seen
+		o1 := r.observe("o1", &seen, on("k", 1)).mustBeSent()
+		if !u.overtaken() || !o1.overtaken() {
+			t.Error("somebody has waited since before they were registered, and they are not told")
+		}
+		f.found = false
+		later := r.bare("later").mustBeSent()
+		if later.overtaken() {
+			t.Error("what nobody waits for is hurried")
+		}
+		for _, w := range []*write{u, o1, later} {
+			w.answer()
+		}
+	})
+}
+
+// A write of this proxy whose entry is there before that of a raise here may
+// register behind the raise's place: the raise waits for it all the same.
+func TestSharedRaiseHurriesLate(t *testing.T) {
+	inFleetTime(t, func(r *rig, f *fleet) {
+		release := f.disk.hold(&f.disk.holdSync)
+		w := r.start("w", 1).mustWait()
+		f.disk.mu.Lock()
+		f.disk.holdSync = nil // for those who come
+		f.disk.mu.Unlock()
+		u := r.bare("u").mustBeSent()
+		f.last.hurried.Store(true)
+		later := r.bare("later").mustBeSent()
+		if u.overtaken() {
+			t.Error("it is told before the raise is on record")
+		}
+		release()
+		synctest.Wait()
+		if !u.overtaken() || later.overtaken() {
+			t.Error("the one that w waits for is not told, or the other one is")
+		}
+		u.answer()
+		later.answer()
+		close(f.last.drained)
+		synctest.Wait()
+		w.mustBeSent().answer()
 	})
 }
 
