@@ -109,4 +109,5 @@ func (t *Ticket) registerLooked(seen Seen) {
 	}
 	t.dequeue()
 	t.register()
+	t.hearLate()
 }

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/fenceproxy/fenceproxy/tokenstore"
@@ -178,5 +180,41 @@ func TestClearsBounded(t *testing.T) {
 	c.stop()
 	if total != maxClears {
 		t.Errorf("%d clears waited, want %d", total, maxClears)
+	}
+}
+
+// TestClearsAskAgain: clears that wait are asked for, also where the call for
+// them came and nothing could be taken, or what it was for had been forgotten.
+func TestClearsAskAgain(t *testing.T) {
+	later := func() { time.Sleep(clearDelay + 1); synctest.Wait() }
+	for name, misses := range map[string]func(c *clears, flush func()){
+		"forgotten": func(c *clears, flush func()) {
+			c.add("gone", tokenstore.Token{}, flush)
+			c.drop("gone")
+			later()
+			c.take(maxBatch, flush)
+			c.add("k", tokenstore.Token{}, flush)
+		},
+		"a full batch": func(c *clears, flush func()) {
+			c.add("k", tokenstore.Token{}, flush)
+			later()
+			c.take(0, flush)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var c clears
+				var calls atomic.Int64
+				misses(&c, func() { calls.Add(1) })
+				if n := calls.Load(); n != 1 {
+					t.Fatalf("called %d times before, want once", n)
+				}
+				later()
+				n := calls.Load()
+				if taken := c.take(maxBatch, nil); n != 2 || len(taken) != 1 {
+					t.Errorf("called %d times, and %d wait: want one, and a second call for it", n, len(taken))
+				}
+			})
+		})
 	}
 }

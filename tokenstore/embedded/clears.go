@@ -50,13 +50,12 @@ func (c *clears) add(key tokenstore.Key, token tokenstore.Token, flush func()) {
 }
 
 // take removes and returns at most n clears; flush is called again soon for
-// those that are left.
+// those that are left. The timer may have called it for this very take: set
+// still, it would keep add from setting another one, and nobody would call
+// again.
 func (c *clears) take(n int, flush func()) map[tokenstore.Key]tokenstore.Token {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.waiting) == 0 || n <= 0 {
-		return nil
-	}
 	if c.timer != nil {
 		c.timer.Stop()
 		c.timer = nil

@@ -12,6 +12,7 @@ import (
 // committer's goroutine alone.
 func (s *Store) commit(requests []*request) {
 	if err := s.room(); err != nil {
+		s.clears.take(0, s.group.poke) // none: those that wait ask again
 		answer(requests, err)
 		return
 	}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
+	"path/filepath"
 	"runtime"
 	"sync"
 	"syscall"
@@ -118,6 +120,82 @@ func TestFailedFold(t *testing.T) {
 				t.Errorf("Recovered = %v, Keys = %d", s.Recovered(), s.Keys())
 			}
 		})
+	}
+}
+
+// haltAt makes hooks that halt the first fold at a step; there gets a value as
+// it comes there, and release lets it go on.
+func haltAt(t *testing.T, at string) (h hooks, there chan struct{}, release func()) {
+	there, hold := make(chan struct{}, 99), make(chan struct{})
+	release = sync.OnceFunc(func() { close(hold) })
+	t.Cleanup(release)
+	h.reached = func(step string) {
+		if step == at {
+			there <- struct{}{}
+			<-hold
+		}
+	}
+	return h, there, release
+}
+
+// TestFailedSyncThenFolded: a fold that ends when a sync has failed makes room
+// for the next log. None is begun: the frame in doubt may stand in the old one in
+// part, which is damage where a later one was begun.
+func TestFailedSyncThenFolded(t *testing.T) {
+	h, folded, release := haltAt(t, "folded")
+	dir := t.TempDir()
+	s := openWith(t, dir, tuning{foldAt: 2}, h)
+	acquire(t, s, mark("a", 5), mark("b", 5))
+	acquire(t, s, mark("c", 5), mark("d", 5)) // in the next log, which is long enough then
+	<-folded
+	s.hooks.afterSync = func(error) error { return syscall.EIO }
+	_, err := s.Acquire(t.Context(), []tokenstore.Mark{mark("e", 5)})
+	wantUnknown(t, err)
+	last := s.log.generation
+	release()
+	waitFolded(t, s)
+	s.group.stop()
+	s.commit(nil) // what the end of the fold asks for
+	if s.log.generation != last {
+		t.Errorf("log %d was begun by a store that had failed", s.log.generation)
+	}
+	copied := copyStore(t, dir)
+	path := filepath.Join(copied, logName(last))
+	info, err := os.Stat(path)
+	if err == nil {
+		err = os.Truncate(path, info.Size()-1)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	s = open(t, copied)
+	for _, key := range []tokenstore.Key{"a", "b", "c", "d"} {
+		wantHighest(t, s, key, 5)
+	}
+	if s.Keys() != 4 {
+		t.Errorf("%d keys, want 4: the frame was whole, and this run shows nothing", s.Keys())
+	}
+}
+
+// TestFailedChangeInFold: where another change of the file fails between two
+// parts of a fold, the fold does not write over what is in doubt.
+func TestFailedChangeInFold(t *testing.T) {
+	h, part, release := haltAt(t, "part folded")
+	s := openWith(t, t.TempDir(), tuning{foldAt: 2, foldChunk: 1}, h)
+	acquire(t, s, mark("a", 5), mark("b", 5))
+	s.group.poke()
+	<-part
+	s.hooks.afterFold = func(error) error { return syscall.EIO }
+	wantUnknown(t, s.Remember(t.Context(), tokenstore.Configuration{}))
+	s.hooks.afterFold = nil
+	before, err := readHeaders(s.file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	release()
+	s.folds.Wait()
+	if after, err := readHeaders(s.file); err != nil || after.txid != before.txid {
+		t.Errorf("transaction %d was begun behind %d, which failed (%v)", after.txid, before.txid, err)
 	}
 }
 

@@ -124,6 +124,12 @@ func (s *Store) fold(records map[tokenstore.Key]raised, leases leaseState, state
 func (s *Store) change(f func(tx *bolt.Tx) error) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
+	// Another change may have failed since the last part of this fold: a header
+	// of it that is in doubt must not be written over, and after a panic bbolt
+	// would wait for ever for a transaction that nobody ends.
+	if err := s.Err(); err != nil {
+		return err
+	}
 	return s.changeAlone(f)
 }
 

@@ -190,6 +190,32 @@ func TestNextLogRefused(t *testing.T) {
 	}
 }
 
+// TestClearsWaitForRoom: clears that are due while there is no room ask again.
+func TestClearsWaitForRoom(t *testing.T) {
+	dir := t.TempDir()
+	s := openWith(t, dir, tuning{foldAt: 1, most: 1, pause: time.Hour}, hooks{})
+	if err := os.Mkdir(filepath.Join(dir, logName(2)), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	acquire(t, s, mark("k", 1))
+	s.group.stop()
+	if err := s.room(); err == nil {
+		t.Fatal("there is room: this run shows nothing")
+	}
+	s.clears.add("k", tokenstore.Token{Major: 1}, func() {})
+	s.commit(nil)
+	poked := func() bool {
+		s.group.mu.Lock()
+		defer s.group.mu.Unlock()
+		return s.group.poked
+	}
+	for until := time.Now().Add(10 * time.Second); !poked(); time.Sleep(time.Millisecond) {
+		if time.Now().After(until) {
+			t.Fatal("a clear was due while there was no room, and nobody asks for it again")
+		}
+	}
+}
+
 // TestFoldOverDamage: a fold that meets a damaged page loses nothing, says so
 // once, and goes through when the page is whole again.
 func TestFoldOverDamage(t *testing.T) {

@@ -62,16 +62,25 @@ func fillDisk(dir string) error {
 			return err
 		}
 	}
-	for tried, _ := s.recent.trial(); tried != nil; tried, _ = s.recent.trial() {
-		<-tried
+	folded := func() bool { // what is due, and so the log in use is short
+		s.recent.mu.RLock()
+		defer s.recent.mu.RUnlock()
+		return s.recent.frozen == nil && len(s.recent.current) < limits.foldAt
 	}
 
 	// Logs have room for short keys, the file has none.
-	info, err = s.file.Stat()
-	if err != nil {
-		return err
-	}
-	for _, size := range []uint64{uint64(info.Size()), 8 * pageSize} {
+	for round := range 2 {
+		for !folded() {
+			s.group.poke()
+			time.Sleep(time.Millisecond)
+		}
+		size := uint64(8 * pageSize)
+		if round == 0 {
+			if info, err = s.file.Stat(); err != nil {
+				return err
+			}
+			size = uint64(info.Size())
+		}
 		if err := limit(size); err != nil {
 			return err
 		}

@@ -99,8 +99,14 @@ func (s *Store) rotate() error {
 // fail there is no room, which is told at once.
 func (s *Store) room() error {
 	for {
+		// Before the rotation: the frame that failed may stand in the log in part,
+		// which is damage where a later log was begun. A fold that ends only now
+		// makes room for one.
+		if s.Err() != nil {
+			return errFailed
+		}
 		rotateErr := s.rotate()
-		if err := s.Err(); err != nil {
+		if s.Err() != nil {
 			return errFailed
 		}
 		current, f := s.recent.maps()
