@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/fenceproxy/fenceproxy/tokenstore/servertest"
 )
@@ -96,6 +97,9 @@ type kubeLeases struct {
 	mu      sync.Mutex
 	version int
 	leases  map[string]map[string]any
+
+	lose    int           // so many updates of a Lease are made, and their answers lost
+	updated chan struct{} // where it is not nil, gets one for each of the others
 }
 
 func (s *kubeLeases) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -123,6 +127,13 @@ func (s *kubeLeases) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.version++
 		metadata["resourceVersion"] = strconv.Itoa(s.version)
 		s.leases[name] = in
+		if r.Method == http.MethodPut && s.lose > 0 {
+			s.lose--
+			panic(http.ErrAbortHandler)
+		}
+		if r.Method == http.MethodPut && s.updated != nil {
+			s.updated <- struct{}{}
+		}
 	}
 	_ = json.NewEncoder(w).Encode(s.leases[name])
 }
@@ -132,4 +143,29 @@ func TestExampleKubernetes(t *testing.T) {
 	defer api.Close()
 	w := exampleWorker{command: []string{buildExample(t, "kubernetes"), api.URL, "default/lock"}}
 	w.story(t)
+}
+
+// TestExampleKubernetesAnswerLost: a renewal that is made, and whose answer is lost,
+// is no loss of the Lease: it is renewed on, and given back in the end.
+func TestExampleKubernetesAnswerLost(t *testing.T) {
+	leases := &kubeLeases{leases: map[string]map[string]any{}, lose: 1, updated: make(chan struct{}, 100)}
+	api := httptest.NewServer(leases)
+	defer api.Close()
+	upstream := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer upstream.Close()
+	w := exampleWorker{command: []string{buildExample(t, "kubernetes"), api.URL, "default/lock"}}
+	a := w.start(t, upstream.URL)
+	select {
+	case <-leases.updated:
+	case <-time.After(scriptPatience):
+		t.Fatal("it is not renewed behind the one whose answer was lost")
+	}
+	if err := a.finish("A's balance"); err != nil {
+		t.Fatalf("%v\n%s", err, a.said)
+	}
+	leases.mu.Lock()
+	defer leases.mu.Unlock()
+	if spec := leases.leases["lock"]["spec"].(map[string]any); spec["holderIdentity"] != "" {
+		t.Errorf("it was not given back: %v", spec)
+	}
 }

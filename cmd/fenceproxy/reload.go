@@ -41,7 +41,8 @@ type reloader struct {
 	// The reloading goroutine's, and others' when that has ended.
 	cfg     *config.Config // in force
 	planned planned        // of cfg
-	last    edition        // of the file, where the last reload has put it into force
+	tried   edition        // of the file, as it was loaded last
+	inForce bool           // that is what was put into force
 
 	failed  atomic.Pointer[string] // what is wrong with the last one; nil for nothing
 	ctx     context.Context
@@ -50,7 +51,7 @@ type reloader struct {
 }
 
 func newReloader(src source, s *service, p planned, level zap.AtomicLevel, reg *prometheus.Registry) *reloader {
-	r := &reloader{source: src, s: s, figures: reg, level: level, cfg: s.cfg, planned: p,
+	r := &reloader{source: src, s: s, figures: reg, level: level, cfg: s.cfg, planned: p, tried: edition{sight: src.seen},
 		state: prometheus.NewGauge(prometheus.GaugeOpts{Name: "fenceproxy_config_reload_success",
 			Help: "1 when the configuration file, as it was when last looked at, is in force; 0 when it was refused and the one of before is."})}
 	r.state.Set(1)
@@ -59,26 +60,25 @@ func newReloader(src source, s *service, p planned, level zap.AtomicLevel, reg *
 	return r
 }
 
-// start begins to reload on SIGHUP and when the file has changed.
+// start begins to reload on SIGHUP and when the file has changed. One goroutine
+// sees to both, so that each knows what was loaded for the other.
 func (r *reloader) start() {
-	changed := make(chan struct{})
-	if r.file != "" {
-		r.done.Go(func() { watch(r.ctx, r.source, changed) })
-	}
 	r.done.Go(func() {
-		for {
-			why := "the file has changed"
+		next := time.NewTimer(lookEvery) // no ticker: two looks behind a long reload would come at once
+		defer next.Stop()
+		for file := (watch{r.seen, r.seen}); ; {
 			select {
 			case <-r.ctx.Done():
 				return
 			case <-r.hangUp:
-				why = "SIGHUP"
-			case <-changed:
-				if r.last.same(editionOf(r.file)) {
-					continue // a SIGHUP just behind the change came first
+				r.reload("SIGHUP")
+			case <-next.C:
+				// A SIGHUP just behind a change comes first, and has loaded it.
+				if r.file != "" && file.changed(r.file, r.tried.sight) && !(r.inForce && r.tried.same(editionOf(r.file))) {
+					r.reload("the file has changed")
 				}
+				next.Reset(lookEvery)
 			}
-			r.reload(why)
 		}
 	})
 }
@@ -127,19 +127,16 @@ func (r *reloader) reload(why string) {
 // nobody knows when it ends, and until then there could be no stop either; at a
 // start there may be one.
 func (r *reloader) load() (report config.Report, changed []string, err error) {
-	if info, err := os.Stat(r.file); err == nil && !info.Mode().IsRegular() {
+	r.tried, r.inForce = editionOf(r.file), false // before it is loaded: a change in between makes it another one
+	if info := r.tried.info; info != nil && !info.Mode().IsRegular() {
 		return report, nil, fmt.Errorf("%s is no regular file; put one there, or restart", r.file)
 	}
-	now := editionOf(r.file) // before it is loaded: a change in between makes it another one
 	cfg, report := config.LoadFile(r.file, os.LookupEnv)
 	p := plan(cfg, &report)
 	if err = report.Err(); err == nil {
 		changed, err = r.put(cfg, p)
 	}
-	r.last = edition{}
-	if err == nil {
-		r.last = now
-	}
+	r.inForce = err == nil
 	return report, changed, err
 }
 

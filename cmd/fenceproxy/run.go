@@ -45,11 +45,20 @@ func run(src source, cfg *config.Config, p planned, signals <-chan os.Signal) er
 		return &exitError{exitFailed, fmt.Errorf("tracing: %w", err)}
 	}
 	defer flush()
-	s, err := start(src, cfg, p, log, level, tracer)
-	if err != nil {
+	s, sig, err := untilStopped(signals, func(ctx context.Context) (*service, error) {
+		return start(ctx, src, cfg, p, log, level, tracer)
+	})
+	switch {
+	case err != nil && sig == nil:
 		return err
+	case err != nil:
+		log.Info("stopped before it was ready", zap.Stringer("signal", sig), zap.Error(err))
+		return nil
 	}
 	defer s.reload.stop()
+	if sig != nil {
+		return s.stop(sig, signals)
+	}
 	select {
 	case err := <-s.failed:
 		s.end()
@@ -60,8 +69,7 @@ func run(src source, cfg *config.Config, p planned, signals <-chan os.Signal) er
 		s.end()
 		return &exitError{exitFailed, s.store.err()}
 	case sig := <-signals:
-		log.Info("stopping", zap.Stringer("signal", sig))
-		return s.stop(signals)
+		return s.stop(sig, signals)
 	}
 }
 
@@ -69,7 +77,7 @@ func run(src source, cfg *config.Config, p planned, signals <-chan os.Signal) er
 // handler, and only then anything that lets a request in. The store comes after
 // the listeners: opening it takes its clean-stop marker away, and an address
 // that is in use must not cost the next start a quarantine.
-func start(src source, cfg *config.Config, p planned, log *zap.Logger, level zap.AtomicLevel, tracer trace.Tracer) (_ *service, err error) {
+func start(ctx context.Context, src source, cfg *config.Config, p planned, log *zap.Logger, level zap.AtomicLevel, tracer trace.Tracer) (_ *service, err error) {
 	s := &service{cfg: cfg, log: log, failed: make(chan error, 3)}
 	at, err := s.listen(p)
 	if err != nil {
@@ -84,7 +92,7 @@ func start(src source, cfg *config.Config, p planned, log *zap.Logger, level zap
 		return nil, &exitError{exitFailed, fmt.Errorf("audit: %w", err)}
 	}
 	registry := newRegistry()
-	if s.store, err = open(context.Background(), cfg, p, newStoreFigures(registry), log); err != nil {
+	if s.store, err = open(ctx, cfg, p, newStoreFigures(registry), log); err != nil {
 		return nil, err
 	}
 	if s.gate, err = gate.New(s.store.Store, gateOptions(cfg, s.store.settle, s.store.unordered)); err != nil {
@@ -121,7 +129,8 @@ func start(src source, cfg *config.Config, p planned, log *zap.Logger, level zap
 // no fence holds up, and last the store (rule 12). It gets its marker only when
 // everything is over; a second signal, or the end of shutdown_timeout, ends the
 // wait without.
-func (s *service) stop(signals <-chan os.Signal) error {
+func (s *service) stop(sig os.Signal, signals <-chan os.Signal) error {
+	s.log.Info("stopping", zap.Stringer("signal", sig))
 	s.reload.stop()
 	ctx, cancel := s.patience(signals)
 	defer cancel()

@@ -14,6 +14,35 @@ import (
 // fenced is over.
 const farewell = time.Second
 
+// untilStopped starts the service, and returns the signal that came before it was
+// ready, if one did. A shared store may be waited for long: the first signal ends
+// that, where the store's client heeds it, and a second one waits for nothing.
+func untilStopped(signals <-chan os.Signal, start func(context.Context) (*service, error)) (*service, os.Signal, error) {
+	type result struct {
+		s   *service
+		err error
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	started := make(chan result, 1)
+	go func() {
+		s, err := start(ctx)
+		started <- result{s, err}
+	}()
+	select {
+	case r := <-started:
+		return r.s, nil, r.err
+	case sig := <-signals:
+		cancel()
+		select {
+		case r := <-started:
+			return r.s, sig, r.err
+		case <-signals:
+			return nil, nil, &exitError{exitBusy, errors.New("stopped before it was ready: a second signal came; an embedded store may be left as after a crash, and then the next start quarantines its keys for the settle time")}
+		}
+	}
+}
+
 // patience is how long a stop waits: until shutdown_timeout is over, or a second
 // signal comes.
 func (s *service) patience(signals <-chan os.Signal) (context.Context, context.CancelFunc) {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"crypto/sha256"
 	"os"
 	"time"
@@ -14,28 +13,21 @@ const lookEvery = 500 * time.Millisecond
 // look: an editor that writes in pieces must not have a half of it put into
 // force. It looks at what the name leads to, so that a link that is turned to
 // another file or directory (as Kubernetes does it) is a change, on every file
-// system; notices of the kernel's miss some of these. It ends with ctx.
-func watch(ctx context.Context, src source, changed chan<- struct{}) {
-	tick := time.NewTicker(lookEvery)
-	defer tick.Stop()
-	last, told := src.seen, src.seen
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-		now := look(src.file)
-		if now.same(last) && !now.same(told) && !now.pipe() {
-			told = now
-			select {
-			case changed <- struct{}{}:
-			case <-ctx.Done():
-				return
-			}
-		}
-		last = now
+// system; notices of the kernel's miss some of these.
+type watch struct{ last, told sight }
+
+// changed looks at the file, as it has to every lookEvery. A file that was told of
+// before has changed too where another one was loaded since, by SIGHUP: that one
+// came and went between two looks, and would stay in force without a file.
+func (w *watch) changed(file string, loaded sight) bool {
+	now := look(file)
+	settled := now.same(w.last)
+	w.last = now
+	if !settled || now.pipe() || now.same(w.told) && now.same(loaded) {
+		return false
 	}
+	w.told = now
+	return true
 }
 
 // sight is a file as it was seen; without info it could not be.
@@ -61,24 +53,24 @@ func (s sight) same(o sight) bool {
 // file system's clock look the same, and only the content tells.
 type edition struct {
 	sight
-	sum [sha256.Size]byte
+	read bool
+	sum  [sha256.Size]byte
 }
 
-// editionOf is zero where the file cannot be read.
+// editionOf is not read where the file cannot be, or is none to read twice.
 func editionOf(file string) edition {
-	seen := look(file)
-	if seen.info == nil || !seen.info.Mode().IsRegular() {
-		return edition{}
+	e := edition{sight: look(file)}
+	if e.info == nil || !e.info.Mode().IsRegular() {
+		return e
 	}
-	b, err := os.ReadFile(file)
-	if err != nil {
-		return edition{}
+	if b, err := os.ReadFile(file); err == nil {
+		e.read, e.sum = true, sha256.Sum256(b)
 	}
-	return edition{seen, sha256.Sum256(b)}
+	return e
 }
 
 // same reports whether nothing was done to the file; of one that could not be
 // read nobody can say that.
 func (e edition) same(o edition) bool {
-	return e.info != nil && e.sight.same(o.sight) && e.sum == o.sum
+	return e.read && o.read && e.sight.same(o.sight) && e.sum == o.sum
 }

@@ -67,7 +67,7 @@ func (s *Store) beginFirst(ctx context.Context) (*life, error) {
 	}
 	if err != nil {
 		l.end(err)
-		s.forget(ctx, l.id)
+		s.forget(context.WithoutCancel(ctx), l.id)
 		return nil, err
 	}
 	return l, nil
@@ -127,7 +127,9 @@ func remembered(old []byte, rules tokenstore.Rules, epochs map[string]uint64, ac
 }
 
 // restore takes a change of rules back, unless somebody has changed them since.
+// The reason may be that ctx has ended, and the change must not stay for that.
 func (s *Store) restore(ctx context.Context, before []byte) {
+	ctx = context.WithoutCancel(ctx)
 	mine, _, err := s.decide(before, s.opts.AcceptChanged)
 	if err != nil {
 		return

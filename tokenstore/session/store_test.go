@@ -1,6 +1,7 @@
 package session_test
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"testing"
@@ -96,6 +97,55 @@ func TestRules(t *testing.T) {
 		if _, err = open("one", 2); !errors.As(err, &changed) {
 			t.Fatalf("error = %v, want that rule a has changed", err)
 		}
+	})
+}
+
+// meanwhile has something done before the given call of Update.
+type meanwhile struct {
+	session.Backend
+	calls int
+	do    func()
+}
+
+func (m *meanwhile) Update(ctx context.Context, change func([]byte) ([]byte, error)) error {
+	if m.calls--; m.calls == 0 {
+		m.do()
+	}
+	return m.Backend.Update(ctx, change)
+}
+
+// TestRulesGivenUp: a start with other rules that is given up, while it waits for
+// what a proxy has left behind that came and went just before the change, takes the
+// change back.
+func TestRulesGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := sessiontest.NewEngine()
+		open := func(ctx context.Context, b session.Backend, fp tokenstore.Fingerprint, accept ...string) (*session.Store, error) {
+			return session.Open(ctx, b, session.Options{Linger: 30 * time.Second, Clock: virtual(), Rules: tokenstore.Rules{"a": fp}, AcceptChanged: accept})
+		}
+		first, err := open(t.Context(), e.Port(), "one")
+		if err != nil {
+			t.Fatal(err)
+		}
+		closeStore(t, first, true)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		port := e.Port()
+		gone := &meanwhile{port, 2, func() { // the first call only looks
+			if err := port.Begin(ctx, session.ID{1}, time.Second); err != nil {
+				t.Error(err)
+			}
+			time.Sleep(2 * time.Second)
+		}}
+		time.AfterFunc(10*time.Second, cancel)
+		if _, err := open(ctx, gone, "two", "a"); err == nil || ctx.Err() == nil {
+			t.Fatalf("error = %v, want that it was given up", err)
+		}
+		again, err := open(t.Context(), e.Port(), "one")
+		if err != nil {
+			t.Fatalf("the change has stayed: %v", err)
+		}
+		closeStore(t, again, true)
 	})
 }
 

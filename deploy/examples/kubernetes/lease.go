@@ -124,6 +124,9 @@ func (l *lock) renew(ctx context.Context) {
 		next.Spec.RenewTime = time.Now().UTC().Format(microTime)
 		renewed, err := l.put(ctx, next)
 		if errors.Is(err, errConflict) {
+			renewed, err = l.ours(ctx)
+		}
+		if errors.Is(err, errConflict) {
 			return
 		}
 		if err == nil {
@@ -132,13 +135,26 @@ func (l *lock) renew(ctx context.Context) {
 	}
 }
 
+// ours is the Lease as it stands, if nobody has taken it since. An update of our own
+// whose answer was lost, or not waited for, has made another version of it.
+func (l *lock) ours(ctx context.Context) (lease, error) {
+	current, err := l.call(ctx, http.MethodGet, "/"+l.name, nil)
+	if err == nil && (current.Spec.HolderIdentity != l.identity || current.Spec.LeaseTransitions != l.held.Spec.LeaseTransitions) {
+		err = errConflict
+	}
+	return current, err
+}
+
 // release gives the Lease back. It stays, with its count.
 func (l *lock) release() {
 	ctx, cancel := context.WithTimeout(context.Background(), duration)
 	defer cancel()
-	next := l.held
+	next, err := l.ours(ctx)
+	if err != nil {
+		return // it is lost, or runs out
+	}
 	next.Spec.HolderIdentity = ""
-	_, _ = l.put(ctx, next) // else it runs out
+	_, _ = l.put(ctx, next)
 }
 
 // put makes the Lease, or changes the version that was read and no other.
