@@ -40,8 +40,8 @@ type Configuration struct {
 	// Fences stands for which writes are fenced, for a store that compares it with
 	// that of its next life; "" says nothing.
 	Fences string
-	// Unfenced says that writes may pass that no rule fences. Where none could since
-	// the last clean stop, a crash is not held against other Fences.
+	// Unfenced says that writes may pass that no rule fences, and be left behind a
+	// clean stop.
 	Unfenced bool
 	// Settle is the longest time after which a write may still be applied.
 	Settle time.Duration

@@ -20,9 +20,12 @@ var (
 // beginFences compares which writes are fenced with what was so in the life
 // before. No record tells of the writes that were not: where they may still be
 // on their way, and some may be fenced now, nobody knows which keys they are of,
-// and doubt says so. Where they may be behind a clean stop and the fences are the
-// same, unfenced says so, and it is for this life to know of them. Without a word
-// on the fences nothing is compared, and all stays as it is.
+// and doubt says so. The same behind a crash, also where every write was fenced: a
+// rule that came, went, or gave a method away leaves the writes of before under
+// keys that nobody asks for any more. Where unfenced ones may be behind a clean
+// stop and the fences are the same, unfenced says so, and it is for this life to
+// know of them. Without a word on the fences nothing is compared, and all stays as
+// it is.
 func beginFences(about *bolt.Bucket, now string, pass, crashed bool) (unfenced, doubt bool, err error) {
 	if now == "" {
 		return false, false, nil
@@ -39,7 +42,7 @@ func beginFences(about *bolt.Bucket, now string, pass, crashed bool) (unfenced, 
 		return false, false, err
 	}
 	same := string(before) == now
-	return left && same && !crashed, left && !same, nil
+	return left && same && !crashed, (left || crashed) && !same, nil
 }
 
 // putFences notes which writes are fenced, before one passes, and whether others

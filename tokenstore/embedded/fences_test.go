@@ -53,8 +53,11 @@ func TestFences(t *testing.T) {
 		},
 		"a crash where every write was fenced": {
 			{fences: "a", crash: true},
-			{fences: "b", recovered: true, pass: true, crash: true},
+			{fences: "b", recovered: true, unordered: true, pass: true, crash: true},
+			{fences: "a", recovered: true, unordered: true, crash: true},
 			{fences: "a", recovered: true, unordered: true},
+			{fences: "a", crash: true},
+			{fences: "a", recovered: true},
 		},
 		"a crash behind a reload that refuses what passed unfenced": {
 			{fences: "a", pass: true, refuse: true, crash: true},
@@ -71,7 +74,7 @@ func TestFences(t *testing.T) {
 			{fences: "a", pass: true},
 			{fences: "a"},
 			{fences: "a", crash: true},
-			{fences: "b", recovered: true},
+			{fences: "b", recovered: true, unordered: true},
 		},
 		"a crash of a life that said nothing": {
 			{crash: true},

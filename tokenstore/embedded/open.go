@@ -36,9 +36,9 @@ type Options struct {
 	// tells: without a token, or only looked on. The store remembers it until a
 	// clean stop.
 	Unordered bool
-	// Fences stands for which writes are fenced. Writes that no fence touched and
-	// whose fate was not known at the last stop are held against a life with others:
-	// see Store.LeaveUnfenced. Where it is empty, it is neither compared nor
+	// Fences stands for which writes are fenced. A crash is held against a life with
+	// others, and so are writes that no fence touched and whose fate was not known at
+	// a clean stop: see Store.LeaveUnfenced. Where it is empty, it is neither compared nor
 	// remembered.
 	Fences string
 	// Unfenced says that such writes may pass in this life. The store remembers it
@@ -86,7 +86,7 @@ func Open(o Options) (*Store, error) {
 		log.Warn("the keys of some rules are made otherwise than before, as accepted; the marks of their old keys count no more", zap.Strings("rules", s.changed))
 	}
 	if s.doubt {
-		log.Warn("writes that no rule fenced then may still be on their way since the last stop, and the rules fence others now: every key is quarantined")
+		log.Warn("writes that no rule fenced then, or under other keys, may still be on their way since the last stop, and the rules fence others now: every key is quarantined")
 	}
 	s.start()
 	return s, nil
