@@ -127,6 +127,7 @@ func (r *reloader) reload(why string) {
 // nobody knows when it ends, and until then there could be no stop either; at a
 // start there may be one.
 func (r *reloader) load() (report config.Report, changed []string, err error) {
+	r.last = edition{} // behind a reload that fails, the file of before is loaded again
 	if info, err := os.Stat(r.file); err == nil && !info.Mode().IsRegular() {
 		return report, nil, fmt.Errorf("%s is no regular file; put one there, or restart", r.file)
 	}
@@ -136,7 +137,6 @@ func (r *reloader) load() (report config.Report, changed []string, err error) {
 	if err = report.Err(); err == nil {
 		changed, err = r.put(cfg, p)
 	}
-	r.last = edition{}
 	if err == nil {
 		r.last = now
 	}
