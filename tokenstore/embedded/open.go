@@ -171,6 +171,9 @@ func openFile(path string, o Options) (*Store, error) {
 		if s.log != nil {
 			_ = s.log.close()
 		}
+		if !isRefusal(err) {
+			forgetStore(s.dir)
+		}
 		return nil, explain(path, err)
 	}
 	return s, nil
@@ -249,6 +252,17 @@ func (s *Store) begin(o Options) error {
 		s.keys.Store(int64(tx.Bucket(keysBucket).Sequence()) + r.added)
 		return s.leases.begin(tx, r.leases)
 	})
+}
+
+// forgetStore is what Store.closeFiles does behind a failure, for a start that
+// failed: perhaps at a sync. The next one would read what the disk may not have,
+// and find nothing left to sync.
+func forgetStore(dir string) {
+	forgetCache(filepath.Join(dir, storeFile))
+	logs, _ := listLogs(dir)
+	for _, g := range logs {
+		forgetCache(filepath.Join(dir, logName(g)))
+	}
 }
 
 // readState reads what decides how the logs are read.
