@@ -41,9 +41,6 @@ type Options struct {
 	// a clean stop: see Store.LeaveUnfenced. Where it is empty, it is neither compared nor
 	// remembered.
 	Fences string
-	// Unfenced says that such writes may pass in this life. The store remembers it
-	// until a clean stop.
-	Unfenced bool
 	// Settle is the longest time after which a write of this life may still be
 	// applied. The store remembers it until a clean stop.
 	Settle time.Duration
@@ -212,7 +209,7 @@ func (s *Store) begin(o Options) error {
 	err = s.db.Update(func(tx *bolt.Tx) (err error) {
 		s.recovered, s.changed, err = beginLife(tx, o.Rules, o.AcceptChanged)
 		if err == nil {
-			s.unfenced, s.doubt, err = beginFences(tx.Bucket(aboutBucket), o.Fences, o.Unfenced, s.recovered)
+			s.unfenced, s.doubt, err = beginFences(tx.Bucket(aboutBucket), o.Fences, s.recovered)
 			s.recovered, s.known = s.recovered || s.doubt, o.Fences != ""
 		}
 		if err == nil {
