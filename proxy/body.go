@@ -22,6 +22,7 @@ type body struct {
 	reader    io.Reader // nil for none; *bytes.Reader when it is in memory
 	length    int64     // as the client declared it, -1 for chunked
 	streaming bool      // only its beginning is in memory
+	whole     bool      // the key is in it: all of it is read, or nothing is made of it
 
 	// ended: the client has sent all of it. An upstream that answers at once can
 	// be faster than the news that it took the last byte, but not than this.
@@ -114,6 +115,7 @@ func (x *exchange) readWhole() ([]byte, error) {
 	if x.r.ContentLength > x.book.MaxBodyBuffer {
 		return nil, errBodyTooLarge // nothing of it has been read
 	}
+	x.body.whole = true
 	if err := x.readAhead(); err != nil {
 		return nil, err
 	}
@@ -121,7 +123,7 @@ func (x *exchange) readWhole() ([]byte, error) {
 	switch {
 	case x.body.reader == nil:
 		return nil, nil
-	case !ok:
+	case !ok || int64(whole.Len()) > x.book.MaxBodyBuffer:
 		return nil, errBodyTooLarge
 	}
 	content := make([]byte, whole.Len())
@@ -144,13 +146,17 @@ func (x *exchange) read(size int64) ([]byte, error) {
 	if x.rule.Observe { // see below: nothing else ends its wait for a client
 		defer x.book.whenHurried(func() { _ = rc.SetReadDeadline(past) })()
 	}
-	for int64(len(buf)) < size {
+	most := size
+	if x.body.whole && x.body.length < 0 {
+		most++ // whether it ends there is seen only behind it
+	}
+	for int64(len(buf)) < most {
 		if len(buf) > 0 && x.book.hurried.Err() != nil {
 			return buf, errRulesChanged
 		}
 		if len(buf) == cap(buf) {
-			grown := min(size, max(firstRead, 2*int64(cap(buf))))
-			if !x.reserve(grown - int64(cap(buf))) {
+			grown := min(most, max(firstRead, 2*int64(cap(buf))))
+			if !x.reserve(min(grown, size) - int64(cap(buf))) {
 				return buf, errBuffers
 			}
 			buf = append(make([]byte, 0, grown), buf...)

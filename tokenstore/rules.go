@@ -40,9 +40,6 @@ type Configuration struct {
 	// Fences stands for which writes are fenced, for a store that compares it with
 	// that of its next life; "" says nothing.
 	Fences string
-	// Unfenced says that writes may pass that no rule fences. Where none could since
-	// the last clean stop, a crash is not held against other Fences.
-	Unfenced bool
 	// Settle is the longest time after which a write may still be applied.
 	Settle time.Duration
 }
@@ -56,7 +53,7 @@ type Rememberer interface {
 	// has had an *EpochError, and Settle beyond what the store keeps entries for a
 	// *SettleError: such a change needs a restart. Other errors wrap
 	// ErrUnavailable. What was remembered of rules that c does not name stays, as
-	// do a longer Settle, Unordered and Unfenced.
+	// do a longer Settle and Unordered.
 	Remember(ctx context.Context, c Configuration) error
 }
 

@@ -5,13 +5,9 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"slices"
 	"strings"
 
 	"go.uber.org/zap"
-
-	"github.com/fenceproxy/fenceproxy/config"
-	"github.com/fenceproxy/fenceproxy/proxy"
 )
 
 // fences stands for which writes are fenced. Where it is not the same for two
@@ -33,12 +29,6 @@ func (p *planned) fences() string {
 	}
 	sum := sha256.Sum256(b)
 	return hex.EncodeToString(sum[:])
-}
-
-// passesUnfenced reports whether writes may pass that no rule fences. Where none
-// does, a rule may come to what was refused: nothing of that is on its way.
-func passesUnfenced(cfg *config.Config, p planned) bool {
-	return cfg.UnmatchedWrites == config.Forward || slices.ContainsFunc(p.rules, func(r proxy.Rule) bool { return !r.Fenced })
 }
 
 // leavesUnfenced reports whether writes that no fence touches, and that were cut

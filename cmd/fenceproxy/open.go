@@ -54,7 +54,7 @@ func open(ctx context.Context, cfg *config.Config, p planned, figures *storeFigu
 	}
 	e := cfg.Store.Embedded
 	s, err := embedded.Open(embedded.Options{Path: e.Path, Create: e.Create, Rules: p.fingerprints, Epochs: p.epochs,
-		AcceptChanged: cfg.Store.AcceptChangedRules, Unordered: p.unordered(), Fences: p.fences(), Unfenced: passesUnfenced(cfg, p), Settle: longestSettle(cfg), Logger: log})
+		AcceptChanged: cfg.Store.AcceptChangedRules, Unordered: p.unordered(), Fences: p.fences(), Settle: longestSettle(cfg), Logger: log})
 	if err != nil {
 		return openStore{}, notOpened("store.embedded", err)
 	}

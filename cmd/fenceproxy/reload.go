@@ -156,7 +156,7 @@ func (r *reloader) put(cfg *config.Config, p planned) (changed []string, err err
 	if !ok {
 		return nil, errors.New("the store takes no other rules while it is in use; restart")
 	}
-	err = store.Remember(ctx, tokenstore.Configuration{Rules: p.fingerprints, Epochs: p.epochs, Unordered: unordered, Fences: p.fences(), Unfenced: passesUnfenced(cfg, p), Settle: longestSettle(cfg)})
+	err = store.Remember(ctx, tokenstore.Configuration{Rules: p.fingerprints, Epochs: p.epochs, Unordered: unordered, Fences: p.fences(), Settle: longestSettle(cfg)})
 	if refused := (*tokenstore.ChangedRulesError)(nil); errors.As(err, &refused) {
 		err = errors.New(keysOtherwise(refused.Rules)) // as they were under a configuration before the one in force
 	}

@@ -141,6 +141,7 @@ func (s *h2stream) put(it h2item) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if s.stopped {
+		c.refund(int64(len(it.data))) // it was reserved before
 		return errStopped
 	}
 	s.queue(it)

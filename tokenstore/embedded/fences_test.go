@@ -7,12 +7,11 @@ import (
 	"github.com/fenceproxy/fenceproxy/tokenstore"
 )
 
-// Writes that no fence touched, and that were left behind by a stop or a crash,
-// are held against a life in which others are fenced, and only against that.
+// A crash, and writes that no fence touched and a clean stop has left behind, are
+// held against a life in which others are fenced, and only against that.
 func TestFences(t *testing.T) {
 	type life struct {
 		fences                         string
-		pass, refuse                   bool // unfenced writes, and no more of them after a reload
 		leaves, crash                  bool // how it ends
 		unfenced, recovered, unordered bool // how it begins
 		settle                         time.Duration
@@ -46,32 +45,14 @@ func TestFences(t *testing.T) {
 			{fences: "b", recovered: true, unordered: true, settle: time.Hour},
 		},
 		"a crash": {
-			{fences: "a", pass: true, crash: true},
-			{fences: "a", recovered: true, pass: true, crash: true},
-			{fences: "b", recovered: true, unordered: true},
-			{fences: "a"},
-		},
-		"a crash where every write was fenced": {
 			{fences: "a", crash: true},
-			{fences: "b", recovered: true, pass: true, crash: true},
-			{fences: "a", recovered: true, unordered: true},
-		},
-		"a crash behind a reload that refuses what passed unfenced": {
-			{fences: "a", pass: true, refuse: true, crash: true},
 			{fences: "a", recovered: true, crash: true},
-			{fences: "b", recovered: true, unordered: true},
-		},
-		"a clean stop behind such a reload": {
-			{fences: "a", pass: true, refuse: true, leaves: true, settle: time.Hour},
-			{fences: "a", unfenced: true, leaves: true, settle: time.Hour},
-			{fences: "b", recovered: true, unordered: true, settle: time.Hour},
-			{fences: "b"},
-		},
-		"the writes that no rule fences are refused from now on": {
-			{fences: "a", pass: true},
-			{fences: "a"},
+			{fences: "b", recovered: true, unordered: true, crash: true},
+			{fences: "a", recovered: true, unordered: true, crash: true},
+			{fences: "a", recovered: true, unordered: true},
 			{fences: "a", crash: true},
-			{fences: "b", recovered: true},
+			{fences: "a", recovered: true},
+			{fences: "b"},
 		},
 		"a crash of a life that said nothing": {
 			{crash: true},
@@ -81,7 +62,7 @@ func TestFences(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			for i, l := range lives {
-				o := Options{Path: dir, Create: true, Fences: l.fences, Unfenced: l.pass, Settle: time.Second}
+				o := Options{Path: dir, Create: true, Fences: l.fences, Settle: time.Second}
 				if i == 0 {
 					o.Settle = max(o.Settle, l.settle)
 				}
@@ -91,11 +72,6 @@ func TestFences(t *testing.T) {
 				}
 				if s.Unfenced() != l.unfenced || s.Recovered() != l.recovered || s.Unordered() != l.unordered || s.Settle() != max(l.settle, time.Second) {
 					t.Errorf("life %d: unfenced %v, recovered %v, unordered %v, settle %v; want %+v", i, s.Unfenced(), s.Recovered(), s.Unordered(), s.Settle(), l)
-				}
-				if l.refuse {
-					if err := s.Remember(t.Context(), tokenstore.Configuration{Fences: l.fences, Settle: o.Settle}); err != nil {
-						t.Fatal(err)
-					}
 				}
 				if l.leaves {
 					s.LeaveUnfenced()

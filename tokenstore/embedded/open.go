@@ -36,14 +36,11 @@ type Options struct {
 	// tells: without a token, or only looked on. The store remembers it until a
 	// clean stop.
 	Unordered bool
-	// Fences stands for which writes are fenced. Writes that no fence touched and
-	// whose fate was not known at the last stop are held against a life with others:
-	// see Store.LeaveUnfenced. Where it is empty, it is neither compared nor
+	// Fences stands for which writes are fenced. A crash is held against a life with
+	// others, and so are writes that no fence touched and whose fate was not known at
+	// a clean stop: see Store.LeaveUnfenced. Where it is empty, it is neither compared nor
 	// remembered.
 	Fences string
-	// Unfenced says that such writes may pass in this life. The store remembers it
-	// until a clean stop.
-	Unfenced bool
 	// Settle is the longest time after which a write of this life may still be
 	// applied. The store remembers it until a clean stop.
 	Settle time.Duration
@@ -86,7 +83,7 @@ func Open(o Options) (*Store, error) {
 		log.Warn("the keys of some rules are made otherwise than before, as accepted; the marks of their old keys count no more", zap.Strings("rules", s.changed))
 	}
 	if s.doubt {
-		log.Warn("writes that no rule fenced then may still be on their way since the last stop, and the rules fence others now: every key is quarantined")
+		log.Warn("writes that no rule fenced then, or under other keys, may still be on their way since the last stop, and the rules fence others now: every key is quarantined")
 	}
 	s.start()
 	return s, nil
@@ -171,6 +168,9 @@ func openFile(path string, o Options) (*Store, error) {
 		if s.log != nil {
 			_ = s.log.close()
 		}
+		if !isRefusal(err) {
+			forgetStore(s.dir)
+		}
 		return nil, explain(path, err)
 	}
 	return s, nil
@@ -209,7 +209,7 @@ func (s *Store) begin(o Options) error {
 	err = s.db.Update(func(tx *bolt.Tx) (err error) {
 		s.recovered, s.changed, err = beginLife(tx, o.Rules, o.AcceptChanged)
 		if err == nil {
-			s.unfenced, s.doubt, err = beginFences(tx.Bucket(aboutBucket), o.Fences, o.Unfenced, s.recovered)
+			s.unfenced, s.doubt, err = beginFences(tx.Bucket(aboutBucket), o.Fences, s.recovered)
 			s.recovered, s.known = s.recovered || s.doubt, o.Fences != ""
 		}
 		if err == nil {
@@ -249,6 +249,17 @@ func (s *Store) begin(o Options) error {
 		s.keys.Store(int64(tx.Bucket(keysBucket).Sequence()) + r.added)
 		return s.leases.begin(tx, r.leases)
 	})
+}
+
+// forgetStore is what Store.closeFiles does behind a failure, for a start that
+// failed: perhaps at a sync. The next one would read what the disk may not have,
+// and find nothing left to sync.
+func forgetStore(dir string) {
+	forgetCache(filepath.Join(dir, storeFile))
+	logs, _ := listLogs(dir)
+	for _, g := range logs {
+		forgetCache(filepath.Join(dir, logName(g)))
+	}
 }
 
 // readState reads what decides how the logs are read.

@@ -30,7 +30,7 @@ func (s *Store) Remember(ctx context.Context, c tokenstore.Configuration) error 
 		if _, err := beginSettle(about, c.Settle); err != nil {
 			return err
 		}
-		if err := putFences(about, c.Fences, c.Unfenced); err != nil {
+		if err := putFences(about, c.Fences); err != nil {
 			return err
 		}
 		return raiseEpochs(about, c.Epochs)
