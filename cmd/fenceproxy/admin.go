@@ -30,16 +30,24 @@ func planAdmin(cfg *config.Config, report *config.Report) (o operator) {
 		return o
 	}
 	o.certificates = planTLS(cfg, report, "admin.tls", cfg.Admin.TLS)
-	if cfg.Admin.TokenFile == "" || report.Has("admin.token_file") {
-		return o
-	}
-	token, err := guard.ReadToken(cfg.Admin.TokenFile)
-	if err != nil {
-		report.Add(cfg.Errorf("admin.token_file", "%v", err))
-		return o
-	}
-	o.token = token
+	o.token = planToken(cfg, report, "admin.token_file", cfg.Admin.TokenFile)
 	return o
+}
+
+// planToken reads what a listener's callers have to know; nil for nothing.
+func planToken(cfg *config.Config, report *config.Report, setting, path string) *guard.Token {
+	if path == "" || report.Has(setting) {
+		return nil
+	}
+	token, err := guard.ReadToken(path)
+	if err != nil {
+		report.Add(cfg.Errorf(setting, "%v", err))
+		return nil
+	}
+	if token.Exposed() {
+		report.Warn(cfg.Errorf(setting, "%s can be read by every user of this machine, who then passes for its holder (chmod o-r)", path))
+	}
+	return token
 }
 
 // listenAdmin opens the admin listener; an empty address is none.

@@ -41,13 +41,9 @@ func tell(w io.Writer, file string, report config.Report) error {
 	for _, p := range report.Warnings {
 		fmt.Fprintln(w, "warning: "+p.Error())
 	}
-	switch n := len(report.Errors); n {
-	case 0:
-		fmt.Fprintf(w, "%s: fine\n", file)
-		return nil
-	case 1:
-		return &exitError{exitUsage, fmt.Errorf("%s: 1 error", file)}
-	default:
-		return &exitError{exitUsage, fmt.Errorf("%s: %d errors", file, n)}
+	if n := len(report.Errors); n > 0 {
+		return &exitError{exitUsage, fmt.Errorf("%s: %s", file, count(n, "error", "errors"))}
 	}
+	fmt.Fprintf(w, "%s: fine\n", file)
+	return nil
 }

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/spf13/pflag"
+
+	"github.com/fenceproxy/fenceproxy/config"
 )
 
 // Each flag of each command has a variable; a flag wins over it; and a value
@@ -45,8 +47,8 @@ func TestVariableOfEachFlag(t *testing.T) {
 					t.Errorf("the flag does not win: %q, %v", set.Lookup(f.Name).Value, err)
 				}
 				if f.Value.Type() == "duration" || f.Value.Type() == "bool" || f.Value.Type() == "int" {
-					t.Setenv(variable(f.Name), "nonsense")
-					if err := fromEnvironment(flagsOf()); err == nil || !strings.Contains(err.Error(), variable(f.Name)+": ") {
+					t.Setenv(variables(f)[0], "nonsense")
+					if err := fromEnvironment(flagsOf()); err == nil || !strings.Contains(err.Error(), variables(f)[0]+": ") {
 						t.Errorf("nonsense: %v", err)
 					}
 				}
@@ -58,30 +60,40 @@ func TestVariableOfEachFlag(t *testing.T) {
 	}
 }
 
-// Every setting of serve that has a flag is refused beside --config, by name, the
-// flag and its variable alike.
+// Every setting of serve that has a flag is refused beside --config, by name. Its
+// variable, which may be there for another command, changes nothing and is named
+// in a warning.
 func TestFlagsBesideConfig(t *testing.T) {
 	file := configured(t, "memory: {}")
-	serve := func(args ...string) error {
+	for _, name := range fileless {
 		root := newRoot()
-		root.SetArgs(append([]string{"serve", "--config", file}, args...))
-		return root.Execute()
-	}
-	for _, name := range []string{"upstream", "listen", "data", "admin", "key"} {
-		want := fmt.Sprintf("--%s (or FENCEPROXY_%s) and --config exclude each other", name, strings.ToUpper(name))
-		if err := serve("--"+name, "x"); err == nil || !strings.Contains(err.Error(), want) {
+		root.SetArgs([]string{"serve", "--config", file, "--" + name, "x"})
+		if err := root.Execute(); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("--%s and --config (or FENCEPROXY_CONFIG) exclude each other", name)) {
 			t.Errorf("--%s: %v", name, err)
 		}
 		t.Run(name, func(t *testing.T) {
-			t.Setenv(variable(name), "x")
-			if err := serve(); err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("%s: %v", variable(name), err)
+			plain, clean, err := configuration(newServe(), file, config.DefaultFlags())
+			if err != nil {
+				t.Fatal(err)
+			}
+			variable := "FENCEPROXY_" + strings.ToUpper(name)
+			t.Setenv(variable, "x")
+			cmd := newServe()
+			if err := fromEnvironment(cmd.Flags()); err != nil {
+				t.Fatal(err)
+			}
+			cfg, report, err := configuration(cmd, file, config.DefaultFlags())
+			if err != nil || report.Err() != nil || len(report.Warnings) != len(clean.Warnings)+1 || !strings.HasPrefix(report.Warnings[0].Error(), variable+": passed over beside --config") {
+				t.Errorf("%s: %v, %v", variable, err, report)
+			}
+			if changed := config.Diff(plain, cfg); len(changed) > 0 {
+				t.Errorf("%s changes %q", variable, changed)
 			}
 		})
 	}
 	// None is forgotten: serve has these and --config.
 	newServe().Flags().VisitAll(func(f *pflag.Flag) {
-		if !slices.Contains([]string{"upstream", "listen", "data", "admin", "key", "config", "help"}, f.Name) {
+		if !slices.Contains(append(slices.Clone(fileless), "config", "help"), f.Name) {
 			t.Errorf("--%s is new: is it refused beside --config?", f.Name)
 		}
 	})

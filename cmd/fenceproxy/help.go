@@ -28,7 +28,7 @@ remembers the highest token of each resource, durably, lets nothing through that
 is lower, and sends a newer write only when every older one is over.
 
 Try it with fenceproxy demo; put it in front of a service with fenceproxy serve.
-Each flag has a variable: --token-file is FENCEPROXY_TOKEN_FILE. A flag wins.`,
+Each flag has a variable: --data is FENCEPROXY_DATA. A flag wins.`,
 		exit:    "0 fine, 1 failed while running, 2 wrong usage or configuration, 3\nstopped while writes were in flight, unsettled or quarantined; lock has its own",
 		example: "fenceproxy serve --upstream http://127.0.0.1:9000",
 	},

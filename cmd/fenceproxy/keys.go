@@ -46,6 +46,7 @@ change needs a reason, which goes to the audit.`,
 	f := cmd.PersistentFlags()
 	f.StringVar(&flags.admin, "admin", "127.0.0.1:9901", "the admin listener: host:port, or a URL as in https://host:port")
 	f.StringVar(&flags.token, "token-file", "", "the file of the proxy's admin.token_file")
+	tokenVariable(f, "FENCEPROXY_ADMIN_TOKEN_FILE")
 	f.StringVar(&flags.ca, "ca-file", "", "the certificates that the server's is signed by (PEM; default: the system's)")
 	f.StringVar(&flags.cert, "cert-file", "", "the client certificate to show to it (PEM)")
 	f.StringVar(&flags.key, "key-file", "", "the key of the client certificate (PEM)")

@@ -22,7 +22,7 @@ func (f *keysFlags) export() *cobra.Command {
 		if err != nil {
 			return fmt.Errorf("what was written is no whole dump: %w", err)
 		}
-		_, err = fmt.Fprintf(c.errors, "exported, %d keys\n", keys)
+		_, err = fmt.Fprintf(c.errors, "exported, %s\n", count(keys, "key", "keys"))
 		return err
 	})
 }

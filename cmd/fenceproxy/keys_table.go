@@ -107,7 +107,7 @@ func statusTable(st client.KeyStatus) table {
 func leaseText(l *client.KeyLease) string {
 	text := fmt.Sprintf("held by %s %s, for %s more unless it is renewed", plain(l.Holder), with(l.Token), short(time.Duration(l.ExpiresIn)))
 	if l.Waiting > 0 {
-		text += fmt.Sprintf("; %d wait for it", l.Waiting)
+		text += "; " + count(l.Waiting, "waits", "wait") + " for it"
 	}
 	return text
 }
@@ -127,7 +127,7 @@ func unsettledRows(w io.Writer, writes []client.Unsettled) {
 func settleTable(r client.SettleReport) table {
 	return func(w io.Writer) {
 		row(w, "key", plain(r.Key))
-		row(w, "settled", strconv.Itoa(len(r.Unsettled))+" writes")
+		row(w, "settled", count(len(r.Unsettled), "write", "writes"))
 		for _, u := range r.Unsettled {
 			row(w, "", with(u.Token)+": "+u.Why)
 		}
@@ -195,11 +195,20 @@ func with(token string) string {
 	return "with token " + token
 }
 
+// when is a time here, with how far that is from the time of the logs.
 func when(t *time.Time) string {
 	if t == nil {
 		return ""
 	}
-	return t.Local().Format(time.DateTime)
+	return t.Local().Format("2006-01-02 15:04:05Z07:00")
+}
+
+// count is how many, in words.
+func count[N int | int64](n N, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
 }
 
 // short is a duration for people.

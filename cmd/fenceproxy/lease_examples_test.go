@@ -38,6 +38,10 @@ func TestLeaseExamples(t *testing.T) {
 			}
 			file := filepath.Join(moduleRoot(t), "deploy", "examples", "lease", "lease."+map[string]string{"sh": "sh", "python3": "py", "node": "mjs"}[program])
 			t.Parallel()
+			out, err := exec.Command(path, file, "account:4.2").CombinedOutput()
+			if exit := (*exec.ExitError)(nil); !errors.As(err, &exit) || exit.ExitCode() != 2 || !strings.HasPrefix(string(out), "usage: lease.") || strings.Count(string(out), "\n") != 1 {
+				t.Errorf("without a URL: %v, %s", err, out)
+			}
 			s := newExampleStage(t)
 
 			e := s.start(t, path, file)
@@ -83,11 +87,15 @@ func TestLeaseExamples(t *testing.T) {
 	}
 }
 
-const exampleTTL = 5 * time.Second
+const (
+	exampleTTL   = 5 * time.Second
+	exampleToken = "0123456789abcdef-lease"
+)
 
 // exampleStage is a proxy with leases in front of an API with one value.
 type exampleStage struct {
 	proxy, leases string
+	token         string // the file of the bearer token for leases
 
 	mu    sync.Mutex
 	value string
@@ -102,14 +110,16 @@ func newExampleStage(t *testing.T) *exampleStage {
 		s.value = string(b)
 	}))
 	t.Cleanup(api.Close)
+	s.token = filepath.Join(t.TempDir(), "token")
+	davWrite(t, s.token, exampleToken)
 	addrs := servertest.Run(t, 2, func(addrs []string) *exec.Cmd {
 		config := fmt.Sprintf(`upstream: {url: %q}
 listen: {address: %q}
 admin: {address: ""}
 store: {memory: {}}
-leases: {address: %q}
+leases: {address: %q, token_file: %q}
 rules: [{name: accounts, path: "/accounts/{id}", key: "account:{id}"}]
-`, api.URL, addrs[0], addrs[1])
+`, api.URL, addrs[0], addrs[1], s.token)
 		cmd := exec.Command("fenceproxy", "serve", "--config", "fenceproxy.yaml")
 		cmd.Dir = t.TempDir()
 		davWrite(t, filepath.Join(cmd.Dir, "fenceproxy.yaml"), config)
@@ -125,10 +135,7 @@ func (s *exampleStage) lease() string {
 
 // look is the lease's token, or 404.
 func (s *exampleStage) look(t *testing.T) string {
-	resp, err := http.Get(s.lease())
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := s.ask(t, http.MethodGet, "")
 	defer resp.Body.Close()
 	var l struct{ Token string }
 	if err := json.NewDecoder(resp.Body).Decode(&l); err != nil || resp.StatusCode != http.StatusOK {
@@ -139,11 +146,27 @@ func (s *exampleStage) look(t *testing.T) string {
 
 // take takes the lease for another.
 func (s *exampleStage) take(t *testing.T) {
-	resp, err := http.Post(s.lease(), "application/json", strings.NewReader(`{"ttl":"1m"}`))
-	if err != nil || resp.StatusCode != http.StatusCreated {
-		t.Fatalf("%v %v", resp, err)
+	resp := s.ask(t, http.MethodPost, `{"ttl":"1m"}`)
+	if resp.StatusCode != http.StatusCreated {
+		t.Fatal(resp.Status)
 	}
 	_ = resp.Body.Close()
+}
+
+// ask asks the lease server, by its token.
+func (s *exampleStage) ask(t *testing.T, method, body string) *http.Response {
+	t.Helper()
+	req, err := http.NewRequest(method, s.lease(), strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Authorization", "Bearer "+exampleToken)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp
 }
 
 // put writes with any token.
@@ -182,7 +205,7 @@ type leaseExample struct {
 func (s *exampleStage) start(t *testing.T, program, file string, env ...string) *leaseExample {
 	t.Helper()
 	e := &leaseExample{cmd: exec.Command(program, file, "account:4.2", "http://"+s.proxy+"/accounts/4.2")}
-	e.cmd.Env = append(os.Environ(), "FENCEPROXY_SERVER="+s.leases, fmt.Sprint("TTL=", exampleTTL.Seconds()))
+	e.cmd.Env = append(os.Environ(), "FENCEPROXY_SERVER="+s.leases, "FENCEPROXY_LEASES_TOKEN_FILE="+s.token, "FENCEPROXY_TOKEN_FILE=/dev/null", fmt.Sprint("TTL=", exampleTTL.Seconds()))
 	e.cmd.Env = append(e.cmd.Env, env...)
 	e.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	stderr, err := os.Create(filepath.Join(t.TempDir(), "stderr"))

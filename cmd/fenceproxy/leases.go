@@ -32,12 +32,7 @@ func planLeases(cfg *config.Config, report *config.Report) (p plannedLeases) {
 		return p
 	}
 	p.certificates = planTLS(cfg, report, "leases.tls", cfg.Leases.TLS)
-	if cfg.Leases.TokenFile != "" && !report.Has("leases.token_file") {
-		var err error
-		if p.token, err = guard.ReadToken(cfg.Leases.TokenFile); err != nil {
-			report.Add(cfg.Errorf("leases.token_file", "%v", err))
-		}
-	}
+	p.token = planToken(cfg, report, "leases.token_file", cfg.Leases.TokenFile)
 	return p
 }
 

@@ -28,6 +28,9 @@ func lint(cfg *config.Config, p planned, report *config.Report) {
 func lintModes(cfg *config.Config, p planned, report *config.Report) {
 	enforces := slices.IndexFunc(p.rules, func(r proxy.Rule) bool { return r.Fenced && !r.Observe })
 	for i := range p.rules {
+		if p.rules[i].Observe && p.rules[i].Optional {
+			report.Warn(cfg.Errorf(cfg.Setting(i, "token"), "rule %s observes, which refuses no write without a token anyhow; token: optional only keeps such a write from being told as would-reject;reason=token-required (token: required as long as it observes, to find the writers that send none)", p.rules[i].Name))
+		}
 		switch {
 		case !p.rules[i].Observe:
 		case enforces >= 0:

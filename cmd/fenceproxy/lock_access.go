@@ -23,6 +23,7 @@ type lockAccess struct {
 
 func (a *lockAccess) flags(f *pflag.FlagSet) {
 	f.StringVar(&a.tokenFile, "token-file", "", "the file of the server's leases.token_file")
+	tokenVariable(f, "FENCEPROXY_LEASES_TOKEN_FILE")
 	f.StringVar(&a.ca, "ca-file", "", "the certificates that the server's is signed by (PEM; default: the system's)")
 	f.StringVar(&a.cert, "cert-file", "", "the client certificate (PEM)")
 	f.StringVar(&a.key, "key-file", "", "the key of the client certificate (PEM)")

@@ -8,10 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 )
 
 // The exit codes.
@@ -67,36 +65,4 @@ func newRoot() *cobra.Command {
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return fromEnvironment(cmd.Flags()) }
 	nameVariables(root)
 	return root
-}
-
-// variable is the environment variable of a flag: --data is FENCEPROXY_DATA.
-func variable(flag string) string {
-	return "FENCEPROXY_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
-}
-
-// nameVariables has the help of a command, and of all below it, name the
-// variable of each flag.
-func nameVariables(cmd *cobra.Command) {
-	for _, flags := range []*pflag.FlagSet{cmd.Flags(), cmd.PersistentFlags()} {
-		flags.VisitAll(func(f *pflag.Flag) { f.Usage += " ($" + variable(f.Name) + ")" })
-	}
-	for _, c := range cmd.Commands() {
-		nameVariables(c)
-	}
-}
-
-// fromEnvironment gives every flag that was not set the value of its
-// variable.
-func fromEnvironment(flags *pflag.FlagSet) error {
-	var errs []error
-	flags.VisitAll(func(f *pflag.Flag) {
-		value, ok := os.LookupEnv(variable(f.Name))
-		if f.Changed || !ok || f.Name == "help" {
-			return
-		}
-		if err := flags.Set(f.Name, value); err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", variable(f.Name), err))
-		}
-	})
-	return errors.Join(errs...)
 }

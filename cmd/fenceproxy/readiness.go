@@ -2,29 +2,32 @@ package main
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/coreos/go-systemd/v22/daemon"
 	"go.uber.org/zap"
+
+	"github.com/fenceproxy/fenceproxy/proxy/admin"
 )
 
 // ready tells why no write can be admitted.
-func (s *service) ready(ctx context.Context) error {
+func (s *service) ready(ctx context.Context) *admin.NotReady {
 	if s.gate.Stopping() {
-		return errors.New("stopping")
+		return &admin.NotReady{Why: "stopping"}
 	}
 	return s.storeAnswers(ctx)
 }
 
 // storeAnswers asks for a key that no rule can make. A shared store answers a
 // proxy whose session is over, too, and that admits nothing.
-func (s *service) storeAnswers(ctx context.Context) error {
+func (s *service) storeAnswers(ctx context.Context) *admin.NotReady {
 	if s.store.session != nil && s.store.session.Remaining() <= 0 {
-		return errors.New("the session with the shared store is over")
+		return &admin.NotReady{Why: "the session with the shared store is over"}
 	}
-	_, _, err := s.store.Load(ctx, "%")
-	return err
+	if _, _, err := s.store.Load(ctx, "%"); err != nil {
+		return &admin.NotReady{Why: "the token store does not answer", Err: err}
+	}
+	return nil
 }
 
 // tellReady says where the proxy listens, and what a crash before has left.

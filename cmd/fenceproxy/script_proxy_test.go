@@ -33,12 +33,12 @@ type process struct {
 	log bytes.Buffer
 }
 
-// proxy ARG… starts `fenceproxy serve ARG…` and returns when it is ready. $PROXY
+// proxy [ARG…] starts `fenceproxy serve ARG…` and returns when it is ready. $PROXY
 // is then its address, $LEASES that of its leases, $ADMIN that of its admin
 // listener, and logged looks at its log.
 func cmdProxy(ts *testscript.TestScript, neg bool, args []string) {
 	stage := stageOf(ts)
-	usage(ts, neg || len(args) == 0, "proxy ARG… (of serve)")
+	usage(ts, neg, "proxy [ARG…] (of serve)")
 	if stage.proxy != nil && !stage.proxy.over() {
 		ts.Fatalf("a proxy runs already: end it first")
 	}
@@ -78,7 +78,7 @@ func startProxy(ts *testscript.TestScript, cmd *exec.Cmd) {
 // has set; a proxy in the background must see them too.
 func scriptEnv(ts *testscript.TestScript) []string {
 	var env []string
-	for _, name := range []string{"GORACE", "SOCKETS", "UPSTREAM", "FENCEPROXY_UPSTREAM", "FENCEPROXY_LISTEN", "FENCEPROXY_DATA"} {
+	for _, name := range []string{"GORACE", "SOCKETS", "UPSTREAM", "FENCEPROXY_UPSTREAM", "FENCEPROXY_LISTEN", "FENCEPROXY_DATA", "FENCEPROXY_ADMIN", "FENCEPROXY_CONFIG"} {
 		if v := ts.Getenv(name); v != "" {
 			env = append(env, name+"="+v)
 		}

@@ -3,8 +3,10 @@ package main
 import (
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -20,7 +22,8 @@ func newServe() *cobra.Command {
 		Short: "Run the proxy",
 		Long: `Run the proxy, from a configuration file or, with --upstream, without one:
 then every write is fenced and its resource key is its path (or --key). A file
-says it all: the other flags, and their variables, are refused beside it.
+says it all: the other flags are refused beside it, and their variables, which may
+be there for other commands, are passed over with a warning.
 
 SIGHUP, and a change of the file, reload it, all of it or nothing. SIGTERM stops:
 nothing is admitted any more, and what is in flight, unsettled or quarantined is
@@ -66,20 +69,50 @@ Each flag has a variable: --config is FENCEPROXY_CONFIG. A flag wins.`,
 	return cmd
 }
 
-// configuration is what the file or the flags say. Both together are refused.
+// fileless are the flags that a file leaves nothing to say.
+var fileless = []string{"upstream", "listen", "data", "admin", "key"}
+
+// configuration is what the file or the flags say. Both together are refused. A
+// variable beside the file is passed over: it may be there for another command, as
+// FENCEPROXY_ADMIN is for keys.
 func configuration(cmd *cobra.Command, file string, flags config.Flags) (*config.Config, config.Report, error) {
 	if file == "" && flags.Upstream == "" {
 		return nil, config.Report{}, errors.New("serve needs --config FILE, or --upstream URL for a proxy without a file")
 	}
 	if file == "" {
+		var err error
+		if flags.Admin, err = adminAddress(flags.Admin); err != nil {
+			return nil, config.Report{}, err
+		}
 		cfg, report := config.FromFlags(flags)
 		return cfg, report, nil
 	}
-	for _, name := range []string{"upstream", "listen", "data", "admin", "key"} {
-		if cmd.Flags().Changed(name) {
-			return nil, config.Report{}, fmt.Errorf("--%s (or %s) and --config exclude each other: the file says it all", name, variable(name))
+	var passed []string
+	for _, name := range fileless {
+		switch f := cmd.Flags().Lookup(name); {
+		case !f.Changed:
+		case variableOf(f) == "":
+			return nil, config.Report{}, fmt.Errorf("--%s and --config (or FENCEPROXY_CONFIG) exclude each other: the file says it all", name)
+		default:
+			passed = append(passed, variableOf(f))
 		}
 	}
 	cfg, report := config.LoadFile(file, os.LookupEnv)
+	if len(passed) > 0 {
+		report.Warn(config.Problem{Path: strings.Join(passed, ", "), Message: "passed over beside --config", Remedy: "the file says it all"})
+	}
 	return cfg, report, nil
+}
+
+// adminAddress reads --admin, whose variable is that of keys, too, where it may be
+// a URL. One that names no more than host:port means that.
+func adminAddress(s string) (string, error) {
+	if !strings.Contains(s, "://") {
+		return s, nil
+	}
+	u, err := url.Parse(s)
+	if err != nil || u.Scheme != "http" || u.Port() == "" || u.User != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" {
+		return "", errors.New("--admin (or FENCEPROXY_ADMIN) is a URL other than http://HOST:PORT, and serve listens there: host:port; for an admin listener with TLS, a file with admin.tls")
+	}
+	return u.Host, nil
 }

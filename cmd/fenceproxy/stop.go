@@ -74,8 +74,8 @@ func (s *service) shutDown(ctx context.Context) <-chan struct{} {
 // unclean tells what was not over when the wait was.
 func (s *service) unclean(why error, older bool) error {
 	c := s.gate.Counts()
-	return &exitError{exitBusy, fmt.Errorf("stopped without the clean marker: %w, with %d writes in flight, %d unsettled, quarantine %v, writes of before a reload %v; the next start quarantines its keys for the settle time",
-		why, c.InFlight, c.Unsettled, c.Quarantine, older)}
+	return &exitError{exitBusy, fmt.Errorf("stopped without the clean marker: %w, with %s in flight, %d unsettled, quarantine %v, writes of before a reload %v; the next start quarantines its keys for the settle time",
+		why, count(c.InFlight, "write", "writes"), c.Unsettled, c.Quarantine, older)}
 }
 
 // tellWait says what the stop is waiting for, and what would end it sooner.

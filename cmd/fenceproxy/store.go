@@ -88,7 +88,7 @@ func storeInit(c storeCall, e *config.Embedded) error {
 	}
 	if !s.Created() {
 		// Its marker was erased just now; what it said must stay true.
-		return errors.Join(fmt.Errorf("%s holds a store already, with %d keys: it was left as it is", e.Path, s.Keys()), s.Close(!s.Recovered()))
+		return errors.Join(fmt.Errorf("%s holds a store already, with %s: it was left as it is", e.Path, count(s.Keys(), "key", "keys")), s.Close(!s.Recovered()))
 	}
 	if err := s.Close(true); err != nil {
 		return err
@@ -124,7 +124,7 @@ func storeVerify(c storeCall, e *config.Embedded) error {
 	if !r.Sound() {
 		return fmt.Errorf("%s is damaged: restore nothing older over it, since that would forget tokens; make a new store, and raise the tokens of the keys named above by hand before writers return", e.Path)
 	}
-	_, err = fmt.Fprintf(c.out, "%s: sound, %d keys, after %s\n", e.Path, r.Keys, stopWords(r.Clean))
+	_, err = fmt.Fprintf(c.out, "%s: sound, %s, after %s\n", e.Path, count(r.Keys, "key", "keys"), stopWords(r.Clean))
 	return err
 }
 

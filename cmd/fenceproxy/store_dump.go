@@ -29,7 +29,11 @@ func exported(c storeCall, store string, w *dump.Writer, err error) error {
 	if err != nil {
 		return fmt.Errorf("%s is not exported, and what was written is no dump: %w", store, err)
 	}
-	_, err = fmt.Fprintf(c.err, "%s: exported, %d keys\n", store, w.Keys())
+	stop := "a clean stop"
+	if !w.Clean() {
+		stop = "an unclean stop: a store that imports this quarantines its keys"
+	}
+	_, err = fmt.Fprintf(c.err, "%s: exported, %s, after %s\n", store, count(w.Keys(), "key", "keys"), stop)
 	return err
 }
 
@@ -42,7 +46,7 @@ func storeImport(c storeCall, e *config.Embedded) error {
 		if err != nil {
 			return notImported(e.Path, done.Keys, err)
 		}
-		_, err = fmt.Fprintf(c.out, "%s: imported, %d keys, %d of them new or higher, after %s\n", e.Path, done.Keys, done.Raised, stopWords(done.Clean))
+		_, err = fmt.Fprintf(c.out, "%s: imported, %s, %d of them new or higher, after %s\n", e.Path, count(done.Keys, "key", "keys"), done.Raised, stopWords(done.Clean))
 		return err
 	})
 }
@@ -53,7 +57,7 @@ func otherRules(store string, changed *tokenstore.ChangedRulesError) error {
 }
 
 func notImported(store string, keys int64, err error) error {
-	return fmt.Errorf("%s: the import has ended after %d keys, which stay; import the whole dump again before a proxy uses the store: %w", store, keys, err)
+	return fmt.Errorf("%s: the import has ended after %s, which stay; import the whole dump again before a proxy uses the store: %w", store, count(keys, "key", "keys"), err)
 }
 
 // withDump reads the dump of a call to its end before it is used: a dump that

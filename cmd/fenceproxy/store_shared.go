@@ -73,11 +73,11 @@ func verifyShared(c storeCall, e engine) error {
 		}
 		switch {
 		case err != nil:
-			return fmt.Errorf("%s: after %d keys: %w", e.setting, keys, err)
+			return fmt.Errorf("%s: after %s: %w", e.setting, count(keys, "key", "keys"), err)
 		case damaged > 0:
 			return fmt.Errorf("%s: %d of %d records are damaged, and their keys fail closed: something else writes to this store, keep it out; restore nothing older, since that would forget tokens", e.setting, damaged, keys)
 		}
-		_, err = fmt.Fprintf(c.out, "%s: sound, %d keys\n", e.setting, keys)
+		_, err = fmt.Fprintf(c.out, "%s: sound, %s\n", e.setting, count(keys, "key", "keys"))
 		return err
 	})
 }
@@ -129,7 +129,7 @@ func unused(c storeCall, b session.Backend) (h dump.Header, err error) {
 		return err
 	})
 	if err == nil && alive > 0 {
-		err = fmt.Errorf("%d proxies use this store: stop them first; one that was killed counts until session_ttl (%v) is over", alive, c.cfg.Store.SessionTTL)
+		err = fmt.Errorf("%s this store: stop them first; one that was killed counts until session_ttl (%v) is over", count(alive, "proxy uses", "proxies use"), c.cfg.Store.SessionTTL)
 	}
 	return h, err
 }
@@ -171,7 +171,7 @@ func importShared(c storeCall, e engine) error {
 			if !r.Header.Clean {
 				stop = "an unclean stop: proxies quarantine its keys for session_ttl and linger"
 			}
-			_, err = fmt.Fprintf(c.out, "%s: imported, %d keys, after %s\n", e.setting, keys, stop)
+			_, err = fmt.Fprintf(c.out, "%s: imported, %s, after %s\n", e.setting, count(keys, "key", "keys"), stop)
 			return err
 		})
 	})

@@ -33,7 +33,7 @@ type Options struct {
 	Store   tokenstore.Store
 	Metrics prometheus.Gatherer
 	// Ready returns why no write can be admitted, or nil.
-	Ready func(context.Context) error
+	Ready func(context.Context) *NotReady
 	// Notice returns what the operator should know although writes can be
 	// admitted, or nothing.
 	Notice func() string
@@ -67,6 +67,14 @@ type Rule struct {
 	MaxToken     tokenstore.Token // bounds what is raised where HasMaxToken is set
 	HasMaxToken  bool
 	Suspect      bool // its keys were made otherwise before a crash: see gate.Claim
+}
+
+// NotReady is why no write can be admitted. Why is a few words for everybody, so
+// that nothing of the machine stands in it; Err, which may be nil, is for those who
+// may see the rest.
+type NotReady struct {
+	Why string
+	Err error
 }
 
 // storeTimeout is for one look into the store.
@@ -110,14 +118,16 @@ type api struct {
 func healthz(w http.ResponseWriter, _ *http.Request) { text(w, http.StatusOK, "alive") }
 
 // readyz, like healthz, is asked by probes, which know no token and call the
-// pod by its address: they get one word. Why the proxy is not ready is for those
-// who may see the rest.
+// pod by its address: they get a few words. The rest is for those who may see it.
 func (a *api) readyz(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), storeTimeout)
 	defer cancel()
 	status, line, more := http.StatusOK, "ready", a.Notice()
-	if err := a.Ready(ctx); err != nil {
-		status, line, more = http.StatusServiceUnavailable, "not ready", err.Error()
+	if not := a.Ready(ctx); not != nil {
+		status, line, more = http.StatusServiceUnavailable, "not ready: "+not.Why, ""
+		if not.Err != nil {
+			more = not.Err.Error()
+		}
 	}
 	if more != "" && a.guard.Knows(r) && a.guard.Trusts(r) {
 		line += ": " + more

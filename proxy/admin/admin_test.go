@@ -25,8 +25,12 @@ func TestHealth(t *testing.T) {
 			t.Errorf("HEAD %s: %d %s", path, code, body)
 		}
 	}
-	r.ready = errors.New("the store sleeps")
-	if code, body := r.get("/readyz"); code != 503 || !strings.Contains(body, "the store sleeps") {
+	r.ready = &NotReady{"the store does not answer", errors.New("dial 10.1.2.3")}
+	if code, body := r.get("/readyz"); code != 503 || body != "not ready: the store does not answer: dial 10.1.2.3\n" {
+		t.Errorf("%d %s", code, body)
+	}
+	r.ready = &NotReady{Why: "stopping"}
+	if code, body := r.get("/readyz"); code != 503 || body != "not ready: stopping\n" {
 		t.Errorf("%d %s", code, body)
 	}
 	if code, _ := r.get("/healthz"); code != 200 {
@@ -186,10 +190,10 @@ func TestForeignHost(t *testing.T) {
 			}
 		}
 	}
-	r.ready = errors.New("the store at 10.1.2.3 sleeps")
+	r.ready = &NotReady{"the store does not answer", errors.New("the store at 10.1.2.3 sleeps")}
 	req := httptest.NewRequest("GET", "/readyz", nil)
 	req.Host = "evil.example"
-	if code, body := r.do(req); code != 503 || body != "not ready\n" {
+	if code, body := r.do(req); code != 503 || body != "not ready: the store does not answer\n" {
 		t.Errorf("%d %q", code, body)
 	}
 }
@@ -203,7 +207,7 @@ func TestToken(t *testing.T) {
 	}
 	r := newRig(t, withToken(path))
 	r.enter("a:1", 7).Settle()
-	var bodies []string
+	bodies := map[bool][]string{} // by whether anything was shown
 	for _, target := range []string{"/v1/keys/a:1", "/v1/keys/a:2", "/v1/keys", "/metrics", "/v1/check?key=a:1&token=1", "/v1/export", "/nothing"} {
 		for _, auth := range [][]string{nil, {"Bearer"}, {"Bearer "}, {"Bearer x"}, {"Basic " + secret}, {"Bearer " + secret + "4"}, {"Bearer " + secret[1:]}, {"Bearer " + secret, "Bearer " + secret}} {
 			req := r.request("GET", target, "")
@@ -213,7 +217,7 @@ func TestToken(t *testing.T) {
 			if w.Code != 401 || w.Header().Get("WWW-Authenticate") != "Bearer" {
 				t.Errorf("%s with %q: %d %s", target, auth, w.Code, w.Body)
 			}
-			bodies = append(bodies, w.Body.String())
+			bodies[auth != nil] = append(bodies[auth != nil], w.Body.String())
 		}
 		req := r.request("GET", target, "")
 		req.Header.Set("Authorization", "bearer "+secret)
@@ -221,9 +225,14 @@ func TestToken(t *testing.T) {
 			t.Errorf("%s: %s", target, body)
 		}
 	}
-	for _, b := range bodies {
-		if b != bodies[0] {
-			t.Errorf("answers differ: %s and %s", b, bodies[0])
+	for shown, some := range bodies {
+		if strings.Contains(some[0], "is not the one of this listener") != shown {
+			t.Errorf("a token was shown: %v, and the answer is %s", shown, some[0])
+		}
+		for _, b := range some {
+			if b != some[0] {
+				t.Errorf("answers differ: %s and %s", b, some[0])
+			}
 		}
 	}
 	r.take()

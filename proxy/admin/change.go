@@ -65,6 +65,14 @@ func (c *change) owned(named string) bool {
 	return c.accept(refusal)
 }
 
+// made finds the rule of a key that may be an older rule's. A refusal is
+// answered.
+func (c *change) made() bool {
+	c.own = c.api.listed(c.key)
+	c.line.Rule = c.own.Name
+	return c.accept(c.api.unmade(c.r.Context(), c.key))
+}
+
 // accept answers a refusal of what was asked, if there is one: nothing was
 // changed.
 func (c *change) accept(refusal *wire.Refusal) bool {
@@ -89,7 +97,7 @@ func (c *change) begin() bool {
 	if c.key != "" {
 		before, err := c.snapshot()
 		if err != nil {
-			return c.accept(refusalOf(err, c.own.Format))
+			return c.accept(refusalOfRead(err, c.own.Format)) // nothing was begun
 		}
 		c.line.Before = before
 	}
@@ -175,7 +183,14 @@ func (a *api) raise(w http.ResponseWriter, r *http.Request, escaped string) {
 		Token  string `json:"token"`
 		Holder string `json:"holder,omitempty"`
 	}{body.Token, body.Holder}
-	if !c.because(body.Reason) || !c.owned(body.Rule) {
+	if !c.because(body.Reason) {
+		return
+	}
+	if len(a.owners(c.key)) == 0 {
+		c.accept(noRule())
+		return
+	}
+	if !c.owned(body.Rule) {
 		return
 	}
 	token, refusal := c.raisable(body)
@@ -207,9 +222,6 @@ const maxHolder = 256
 // refused: it would lock all of them out for ever.
 func (c *change) raisable(body wire.RaiseRequest) (tokenstore.Token, *wire.Refusal) {
 	o := c.own
-	if !o.known {
-		return tokenstore.Token{}, malformed("no rule can make this key: look at its spelling, as answers and logs have it")
-	}
 	if len(body.Holder) > maxHolder {
 		return tokenstore.Token{}, malformed("the holder is longer than 256 bytes")
 	}
@@ -238,9 +250,7 @@ func (a *api) settle(w http.ResponseWriter, r *http.Request, escaped string) {
 	if !c.on(escaped) || !c.read(&body) || !c.because(body.Reason) {
 		return
 	}
-	c.own = a.listed(c.key)
-	c.line.Rule = c.own.Name
-	if !c.begin() {
+	if !c.made() || !c.begin() {
 		return
 	}
 	done, err := a.Gate.Settle(c.key)

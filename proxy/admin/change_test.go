@@ -2,6 +2,7 @@ package admin
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -140,15 +141,90 @@ func TestAuditFails(t *testing.T) {
 	}
 }
 
+// A store that fails is told, and what only reads, or was not begun, has changed
+// nothing.
 func TestStoreFails(t *testing.T) {
-	r := newRig(t)
+	r := newRig(t, func(o *Options) { o.Store = deaf{o.Store.(faulty)} })
 	r.enter("a:1", 7).Settle()
 	r.store.Fail(errors.New("no answer"))
-	for _, c := range [][3]string{{"POST", "/v1/keys/a:1/raise", `{"token":"9","reason":"r"}`}, {"DELETE", "/v1/keys/a:1", `{"reason":"r"}`}, {"GET", "/v1/check?key=a:2&token=9", ""}} {
-		if p := r.refused(wire.StoreUnavailable, c[0], c[1], c[2]); p.Status != 503 || !p.Retryable {
+	for _, c := range [][3]string{{"POST", "/v1/keys/a:1/raise", `{"token":"9","reason":"r"}`}, {"DELETE", "/v1/keys/a:1", `{"reason":"r"}`}, {"GET", "/v1/check?key=a:2&token=9", ""}, {"GET", "/v1/check?key=nobodys&token=9", ""},
+		{"GET", "/v1/keys/a:1", ""}, {"POST", "/v1/keys/nobodys/settle", `{"reason":"r"}`}, {"GET", "/v1/keys", ""}, {"POST", "/v1/forget", `{"prefix":"a:","dry_run":true}`}, {"DELETE", "/v1/keys/nobodys", `{"reason":"r"}`}} {
+		if p := r.refused(wire.StoreUnavailable, c[0], c[1], c[2]); p.Status != 503 || !p.Retryable || !strings.HasSuffix(p.Detail, "; nothing was changed") {
 			t.Errorf("%+v", p)
 		}
 	}
+	for _, l := range r.take() {
+		if l.Result != "refused" {
+			t.Errorf("%+v", l)
+		}
+	}
+	if p := r.refused(wire.StoreUnavailable, "POST", "/v1/forget", `{"prefix":"a:","reason":"r"}`); !strings.Contains(p.Detail, "is not known") {
+		t.Errorf("a change that was begun: %+v", p)
+	}
+}
+
+// deaf cannot be listed while it fails.
+type deaf struct{ faulty }
+
+func (d deaf) List(ctx context.Context, prefix string, after tokenstore.Key, limit int) ([]tokenstore.Listed, tokenstore.Key, error) {
+	if _, _, err := d.Load(ctx, "a:1"); err != nil {
+		return nil, "", err
+	}
+	return d.faulty.List(ctx, prefix, after, limit)
+}
+
+// A spelling that is nobody's is refused, and told to the audit; the key of a rule
+// that has gone is not one, as long as anything of it is left.
+func TestNobodysKey(t *testing.T) {
+	r := newRig(t)
+	settle, forget := [3]string{"POST", "/v1/keys/nobodys/settle", `{"reason":"r"}`}, [3]string{"DELETE", "/v1/keys/nobodys", `{"reason":"r"}`}
+	check := [3]string{"GET", "/v1/check?key=nobodys&token=9", ""}
+	nobodys := func(calls ...[3]string) {
+		t.Helper()
+		for _, c := range calls {
+			if p := r.refused(wire.AdminMalformed, c[0], c[1], c[2]); !strings.HasPrefix(p.Detail, "no rule can make this key") {
+				t.Errorf("%s %s: %+v", c[0], c[1], p)
+			}
+		}
+	}
+	nobodys(settle, forget, check)
+	if got := r.results(); got != "settle nobodys refused, forget nobodys refused" {
+		t.Error(got)
+	}
+
+	lost := r.enter("nobodys", 9) // under a rule of before
+	lost.Unsettle("reset")
+	var settled wire.SettleReport
+	if r.into(&settled, 200, settle[0], settle[1], settle[2]); len(settled.Unsettled) != 1 {
+		t.Errorf("%+v", settled)
+	}
+	r.into(new(wire.CheckReport), 200, check[0], check[1], check[2])
+	var forgotten wire.ForgetReport
+	if r.into(&forgotten, 200, forget[0], forget[1], forget[2]); forgotten.Forgotten != 1 {
+		t.Errorf("%+v", forgotten)
+	}
+	nobodys(settle, forget, check)
+
+	// In flight, and not on record: its first raise is on its way.
+	release := r.store.HoldAcquire()
+	entered := make(chan error, 1)
+	go func() {
+		entered <- r.gate.Enter(context.Background(), gate.Request{Claims: []gate.Claim{{Key: "nobodys", Token: tokenstore.Token{Major: 1}}},
+			DrainTimeout: time.Minute, Settle: time.Hour, Since: time.Now()}, new(gate.Ticket))
+	}()
+	for r.gate.Status("nobodys", false).Waiting == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	r.refused(wire.AdminInUse, forget[0], forget[1], forget[2])
+	release()
+	if err := <-entered; err != nil {
+		t.Fatal(err)
+	}
+	r.refused(wire.AdminInUse, forget[0], forget[1], forget[2])
+
+	// A key that a rule can make may have nothing to its name.
+	r.into(&settled, 200, "POST", "/v1/keys/a:new/settle", `{"reason":"r"}`)
+	r.into(&forgotten, 200, "DELETE", "/v1/keys/a:new", `{"reason":"r"}`)
 }
 
 func TestSettle(t *testing.T) {

@@ -16,6 +16,9 @@ func (a *api) check(w http.ResponseWriter, r *http.Request) {
 	if refusal == nil && (key == "" || len(key) > tokenstore.MaxKey) {
 		refusal = malformed("key must be a resource key of 1 to 1024 bytes")
 	}
+	if refusal == nil {
+		refusal = a.unmade(r.Context(), key)
+	}
 	var o owner
 	if refusal == nil {
 		o, refusal = a.owner(key, q.Get("rule"))
@@ -40,7 +43,7 @@ func (a *api) check(w http.ResponseWriter, r *http.Request) {
 		_, _, err = rec.Raise(ok, tokenstore.Mark{Key: key, Token: token, Holder: claims[0].Holder}, time.Now())
 	}
 	if err != nil {
-		refusal := refusalOf(err, o.Format)
+		refusal := refusalOfRead(err, o.Format)
 		refusal.Key, refusal.Rule, refusal.Token = string(key), o.Name, q.Get("token")
 		refusal.Write(w)
 		return

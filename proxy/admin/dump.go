@@ -76,7 +76,7 @@ func (a *api) count(ctx context.Context, header *dump.Header) *wire.Refusal {
 	defer cancel()
 	var err error
 	if header.Granted, err = counting.RaiseGranted(ctx, 0); err != nil {
-		return refusalOf(err, tokenstore.Decimal)
+		return refusalOfRead(err, tokenstore.Decimal)
 	}
 	return nil
 }

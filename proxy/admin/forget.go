@@ -21,9 +21,7 @@ func (a *api) forget(w http.ResponseWriter, r *http.Request) {
 	if !c.on(strings.TrimPrefix(r.URL.EscapedPath(), wire.KeysPath+"/")) || !c.read(&body) || !c.because(body.Reason) {
 		return
 	}
-	c.own = a.listed(c.key)
-	c.line.Rule = c.own.Name
-	if !c.begin() {
+	if !c.made() || !c.begin() {
 		return
 	}
 	f, err := a.Gate.Forget(r.Context(), c.key, nil)
@@ -72,7 +70,7 @@ func (a *api) forgetMany(w http.ResponseWriter, r *http.Request) {
 	err := m.run(r.Context(), lister, body.Prefix)
 	if body.DryRun {
 		if err != nil {
-			refusalOf(err, tokenstore.Decimal).Write(w)
+			refusalOfRead(err, tokenstore.Decimal).Write(w)
 			return
 		}
 		answer(w, m.report)

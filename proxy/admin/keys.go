@@ -37,7 +37,7 @@ func (a *api) list(w http.ResponseWriter, r *http.Request) {
 	defer cancel()
 	page, next, err := lister.List(ctx, q.Get("prefix"), tokenstore.Key(q.Get("after")), limit)
 	if err != nil {
-		refusalOf(err, tokenstore.Decimal).Write(w)
+		refusalOfRead(err, tokenstore.Decimal).Write(w)
 		return
 	}
 	out := wire.KeyList{Keys: make([]wire.ListedKey, len(page)), Next: string(next)}
@@ -71,12 +71,12 @@ func (a *api) get(w http.ResponseWriter, r *http.Request) {
 	}
 	rec, ok, err := a.load(r.Context(), key)
 	if err != nil {
-		refusalOf(err, o.Format).Write(w)
+		refusalOfRead(err, o.Format).Write(w)
 		return
 	}
 	held, err := a.lease(r.Context(), key)
 	if err != nil {
-		refusalOf(err, o.Format).Write(w)
+		refusalOfRead(err, o.Format).Write(w)
 		return
 	}
 	st := a.Gate.Status(key, ok)

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/fenceproxy/fenceproxy/proxy/gate"
@@ -54,6 +55,36 @@ func (a *api) owner(key tokenstore.Key, named string) (o owner, refusal *wire.Re
 		}
 	}
 	return owner{*owners[0], true, names(owners)}, nil
+}
+
+// unmade refuses a key that no rule can make and of which nothing is known: a
+// spelling that is nobody's. One that an older rule has made is known by its
+// record, or by what still goes on at it. A quarantine of the whole store says
+// nothing of a key without a record.
+func (a *api) unmade(ctx context.Context, key tokenstore.Key) *wire.Refusal {
+	if len(a.owners(key)) > 0 {
+		return nil
+	}
+	st := a.Gate.Status(key, false)
+	if len(st.InFlight) > 0 || len(st.Unsettled) > 0 || st.Waiting > 0 {
+		return nil
+	}
+	_, recorded, err := a.load(ctx, key)
+	if err != nil {
+		return refusalOfRead(err, tokenstore.Decimal)
+	}
+	held, err := a.lease(ctx, key)
+	if err != nil {
+		return refusalOfRead(err, tokenstore.Decimal)
+	}
+	if recorded || held != nil {
+		return nil
+	}
+	return noRule()
+}
+
+func noRule() *wire.Refusal {
+	return malformed("no rule can make this key: look at its spelling, as answers and logs have it")
 }
 
 // names are none for a single rule, which is named already.

@@ -68,3 +68,13 @@ func refusalOf(err error, format tokenstore.Format) *wire.Refusal {
 	}
 	return wire.NewRefusal(wire.StoreUnavailable, err.Error()+"; whether anything was changed is not known: look at the key")
 }
+
+// refusalOfRead is refusalOf for what only reads, and for a change that was not
+// begun.
+func refusalOfRead(err error, format tokenstore.Format) *wire.Refusal {
+	r := refusalOf(err, format)
+	if r.Name() == wire.StoreUnavailable {
+		r.Detail = err.Error() + "; nothing was changed"
+	}
+	return r
+}

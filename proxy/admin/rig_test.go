@@ -45,7 +45,7 @@ type rig struct {
 	store   faulty
 	gate    *gate.Gate
 	handler http.Handler
-	ready   error
+	ready   *NotReady
 	notice  string
 	opts    Options
 	audit   *lines
@@ -103,7 +103,7 @@ func newRig(t *testing.T, change ...func(o *Options)) *rig {
 	}
 	reg := prometheus.NewRegistry()
 	reg.MustRegister(prometheus.NewGauge(prometheus.GaugeOpts{Name: "fenceproxy_test"}))
-	r.opts = Options{Gate: r.gate, Store: r.store, Metrics: reg, Ready: func(context.Context) error { return r.ready }, Notice: func() string { return r.notice },
+	r.opts = Options{Gate: r.gate, Store: r.store, Metrics: reg, Ready: func(context.Context) *NotReady { return r.ready }, Notice: func() string { return r.notice },
 		Rules: []Rule{
 			{Name: "a", Fenced: true, DrainTimeout: time.Minute},
 			{Name: "e", Fenced: true, DrainTimeout: time.Minute, Epoch: 3, MaxToken: tokenstore.Token{Major: 1000}, HasMaxToken: true},

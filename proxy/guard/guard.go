@@ -102,7 +102,12 @@ func (g *Guard) token(w http.ResponseWriter, r *http.Request) bool {
 		return true
 	}
 	w.Header().Set("WWW-Authenticate", "Bearer")
-	g.refuse(w, r, http.StatusUnauthorized, "this listener asks for a token: send Authorization: Bearer with it (fenceproxy keys and lock: --token-file FILE)")
+	detail := "this listener asks for a token: send Authorization: Bearer with it (fenceproxy keys and lock: --token-file FILE)"
+	// How near it was to the right one is not told: only that there was something.
+	if strings.Join(r.Header.Values("Authorization"), "") != "" {
+		detail = "the token that was sent is not the one of this listener: send what its token_file holds, once, as Authorization: Bearer (admin and leases have each a file; fenceproxy keys and lock: --token-file FILE)"
+	}
+	g.refuse(w, r, http.StatusUnauthorized, detail)
 	return false
 }
 

@@ -26,8 +26,9 @@ const (
 // comes, at most once a second, and read again when it has changed; where it
 // cannot be used any more the old token stays, and the log says so.
 type Token struct {
-	path string
-	log  *zap.Logger
+	path    string
+	exposed bool
+	log     *zap.Logger
 
 	mu     sync.Mutex // guards what follows
 	sum    [sha256.Size]byte
@@ -42,10 +43,15 @@ func ReadToken(path string) (*Token, error) {
 	if err != nil {
 		return nil, err
 	}
-	t.seen = info
+	t.seen, t.exposed = info, info.Mode().Perm()&0o004 != 0
 	t.sum, err = readSum(path)
 	return t, err
 }
+
+// Exposed reports whether every user of the machine could read the file when it
+// was read first. That a group can is often meant: so a proxy with a user of its
+// own reads what it must not change.
+func (t *Token) Exposed() bool { return t.exposed }
 
 // Tell makes log hear of every reading from now on. It is to be called before
 // the token is used.

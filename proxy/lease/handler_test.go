@@ -179,7 +179,7 @@ func TestBearer(t *testing.T) {
 		t.Fatal(err)
 	}
 	h, r := newAPI(t, HandlerOptions{Token: token})
-	var bodies []string
+	var bodies []string // the first without a token
 	for _, header := range []string{"Authorization: ", "Authorization: Bearer wrong", "Authorization: Basic " + secret, "Authorization: " + secret, "Authorization: Bearer ", "Authorization: Bearer " + secret + " "} {
 		for _, method := range []string{"GET", "POST"} {
 			w := call(h, method, at, `{}`, header)
@@ -190,8 +190,11 @@ func TestBearer(t *testing.T) {
 			bodies = append(bodies, w.Body.String())
 		}
 	}
-	for _, body := range bodies {
-		if body != bodies[0] {
+	if bodies[0] != bodies[1] || bodies[0] == bodies[2] || strings.Contains(bodies[0], "the token that was sent") || !strings.Contains(bodies[2], "the token that was sent") {
+		t.Errorf("a missing token: %s, and a wrong one: %s", bodies[0], bodies[2])
+	}
+	for _, body := range bodies[2:] {
+		if body != bodies[2] {
 			t.Errorf("a 401 tells something: %s", body)
 		}
 	}

@@ -28,6 +28,7 @@ func Lint(rules []Rule) []RuleWarning {
 		l.narrow(c)
 		for j, p := range c.patterns {
 			setting := fmt.Sprintf("path[%d]", j)
+			l.colon(c, p, setting)
 			l.shadowed(c, p, setting)
 			l.below(c, p, setting)
 			l.ownSlash(c, p, setting)
@@ -46,6 +47,21 @@ type linter struct {
 
 func (l *linter) warn(c *compiled, setting, format string, args ...any) {
 	l.found = append(l.found, RuleWarning{c.index, setting, fmt.Sprintf(format, args...)})
+}
+
+// colon warns of what is a parameter to other routers, and stands for itself here.
+func (l *linter) colon(c *compiled, p *pattern, setting string) {
+	for _, part := range p.parts {
+		if part.kind != partLiteral {
+			continue
+		}
+		for _, segment := range strings.Split(part.text, "/")[1:] { // before the first / is the end of another
+			if name := strings.TrimPrefix(segment, ":"); name != segment && name != "" {
+				l.warn(c, setting, "%q in the pattern %q stands for itself, and for no other value; a parameter is written {%s}", segment, p.text, name)
+				return
+			}
+		}
+	}
 }
 
 // shadowed warns of a pattern all of whose paths another one takes first. It

@@ -39,6 +39,9 @@ func TestLint(t *testing.T) {
 		{"the slash of an unfenced tree", []Rule{{Name: "a", Paths: []string{"/auth/*"}, NoKey: true}}, nil},
 		{"the slash of a tree with its root", []Rule{rule("files", "f:{path}", "/files/*", "/files"), rule("all", "{path}", "/*")}, nil},
 
+		{"a parameter as others write it", []Rule{rule("a", "a", "/a/:id/b")}, []string{`0 path[0] ":id" in the pattern "/a/:id/b" stands for itself, and for no other value; a parameter is written {id}`}},
+		{"a colon inside a segment", []Rule{rule("a", "a:{id}", "/a/{id}:cancel", "/c:d/{id}:e/f"), rule("b", "b", "/v1:b/:", "/{x:[a:]+}:g/x", "/{y}/:z")}, []string{`1 path[2] ":z"`}},
+
 		{"methods", []Rule{methods(rule("a", "a", "/a"), "PUT", "DELETE")}, []string{"0 methods leaves out POST, PATCH, and a _method"}},
 		{"methods with POST", []Rule{methods(rule("a", "a", "/a"), "POST", "PUT")}, []string{"0 methods leaves out PATCH, DELETE (leave"}},
 		{"methods side by side", []Rule{methods(rule("a", "a", "/a"), "POST", "PUT"), methods(rule("b", "a", "/a"), "PATCH", "DELETE")}, nil},

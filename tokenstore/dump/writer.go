@@ -21,6 +21,7 @@ type Writer struct {
 	last tokenstore.Key
 
 	granted uint64 // of the header
+	clean   bool   // the same
 	leases  int64
 }
 
@@ -36,7 +37,7 @@ func (w *Writer) Begin(h Header) error {
 	if h.Granted == 0 {
 		v = 1
 	}
-	w.granted = h.Granted
+	w.granted, w.clean = h.Granted, h.Clean
 	return w.line(headLine{Kind: kind, Version: v, Granted: h.Granted, Clean: h.Clean, Unordered: h.Unordered, Settle: span(h.Settle),
 		ExportedAt: h.ExportedAt.UTC(), Rules: h.Rules, Epochs: h.Epochs})
 }
@@ -66,6 +67,9 @@ func (w *Writer) End() error {
 
 // Keys is how many were added.
 func (w *Writer) Keys() int64 { return w.keys }
+
+// Clean is what the header says of the last stop.
+func (w *Writer) Clean() bool { return w.clean }
 
 func (w *Writer) line(v any) error {
 	b, err := json.Marshal(v)

@@ -4,10 +4,16 @@
 // See README.md beside this file.
 import {readFileSync} from 'node:fs'
 import {hostname} from 'node:os'
+import {basename} from 'node:path'
 import {createInterface} from 'node:readline'
 
+if (process.argv.length !== 4) {
+  console.error(`usage: ${basename(process.argv[1])} KEY URL, and on standard input the lines to write`)
+  process.exit(2)
+}
 const [key, url] = process.argv.slice(2)
 const server = process.env.FENCEPROXY_SERVER ?? 'http://127.0.0.1:9902'
+const tokenFile = process.env.FENCEPROXY_LEASES_TOKEN_FILE ?? process.env.FENCEPROXY_TOKEN_FILE
 const ttl = 1000 * (process.env.TTL ?? 30)
 const wait = 1000 * (process.env.WAIT ?? 60)
 
@@ -31,8 +37,7 @@ class Lease {
 
   async #ask(method, body, timeout) {
     const headers = {'Content-Type': 'application/json'}
-    const file = process.env.FENCEPROXY_TOKEN_FILE
-    if (file) headers.Authorization = `Bearer ${readFileSync(file, 'utf8').trim()}`
+    if (tokenFile) headers.Authorization = `Bearer ${readFileSync(tokenFile, 'utf8').trim()}`
     const answer = await fetch(this.#url, {method, headers, body: JSON.stringify(body), redirect: 'manual', signal: AbortSignal.timeout(timeout)})
     return {status: answer.status, text: await answer.text()}
   }

@@ -16,6 +16,7 @@ import urllib.parse
 import urllib.request
 
 SERVER = os.environ.get("FENCEPROXY_SERVER", "http://127.0.0.1:9902")
+TOKEN_FILE = os.environ.get("FENCEPROXY_LEASES_TOKEN_FILE", os.environ.get("FENCEPROXY_TOKEN_FILE"))
 TTL = float(os.environ.get("TTL", "30"))
 WAIT = float(os.environ.get("WAIT", "60"))
 
@@ -62,8 +63,8 @@ class Lease:
 
     def ask(self, method, timeout, **body):
         headers = {"Content-Type": "application/json"}
-        if name := os.environ.get("FENCEPROXY_TOKEN_FILE"):
-            with open(name) as f:
+        if TOKEN_FILE:
+            with open(TOKEN_FILE) as f:
                 headers["Authorization"] = "Bearer " + f.read().strip()
         return send(method, self.url, json.dumps(body).encode(), headers, timeout)
 
@@ -123,6 +124,9 @@ def main(key, url):
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 3:
+        print(f"usage: {os.path.basename(sys.argv[0])} KEY URL, and on standard input the lines to write", file=sys.stderr)
+        sys.exit(2)
     try:
         main(*sys.argv[1:])
     except Held as e:

@@ -3,9 +3,11 @@
 #   lease.sh KEY URL
 # See README.md beside this file.
 set -u
+[ $# -eq 2 ] || { echo "usage: ${0##*/} KEY URL, and on standard input the lines to write" >&2 && exit 2; }
 key=$1 url=$2
 ttl=${TTL:-30} wait=${WAIT:-60}
 server=${FENCEPROXY_SERVER:-http://127.0.0.1:9902}
+token_file=${FENCEPROXY_LEASES_TOKEN_FILE-${FENCEPROXY_TOKEN_FILE:-}}
 lease=$server/v1/leases/$(printf %s "$key" | od -An -v -tx1 | tr -d ' \n' | sed 's/../%&/g')
 tmp=$(mktemp -d) || exit 1
 nl='
@@ -17,7 +19,7 @@ now() { cut -d' ' -f1 /proc/uptime | tr -d .; }
 # ask METHOD BODY SECONDS: asks the lease server; $status and $answer are what it says.
 ask() {
 	set -- "$@" -H 'Content-Type: application/json'
-	[ -z "${FENCEPROXY_TOKEN_FILE:-}" ] || set -- "$@" -H "Authorization: Bearer $(cat "$FENCEPROXY_TOKEN_FILE")"
+	[ -z "$token_file" ] || set -- "$@" -H "Authorization: Bearer $(cat "$token_file")"
 	method=$1 body=$2 seconds=$3
 	shift 3
 	answer=$(curl -sS --noproxy '*' --max-time "$seconds" -X "$method" -d "$body" -w '\n%{http_code}' "$@" "$lease")
