@@ -70,7 +70,8 @@ func (p busySpan) has(key tokenstore.Key) bool {
 func (g *Gate) BusyNowhere() (b Busy, ok bool) { return g.busyAt("") }
 
 // QuarantinedUntil is when the quarantine after a crash ends, zero where none
-// runs. It holds every key that had a record then, busy or not.
+// runs. It holds every key that had a record then, busy or not, and where
+// Options.Unordered was set every other, too.
 func (g *Gate) QuarantinedUntil() (end time.Time) {
 	if g.quarantine.Load() {
 		end = g.quarantineEnd

@@ -61,8 +61,8 @@ type KeyList struct {
 	Next string      `json:"next,omitempty"` // the after of the next page; none at the end
 
 	// Of the busy ones: the writes whose key nobody knows, on the first page of
-	// all keys; and when the quarantine after a crash ends, which holds every key
-	// that had a record then, busy or not.
+	// all keys; and when the quarantine after a crash ends, which holds keys of
+	// before, busy or not.
 	WithoutKey       *ListedKey `json:"without_key,omitempty"`
 	QuarantinedUntil *time.Time `json:"quarantined_until,omitempty"`
 }
