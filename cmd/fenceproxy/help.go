@@ -91,7 +91,10 @@ quarantined after a crash.`,
 	"keys raise": {
 		long: `Announce a new holder: record a higher token without a write, so that everything
 older is refused from now on, and wait until every older write is over, at most
-for the drain_timeout of the rule. The token counts even where the wait fails.`,
+for the drain_timeout of the rule. The token counts even where the wait fails.
+
+A lease that somebody holds of the key goes on: its holder's writes are refused,
+and nobody else gets it before it is released or runs out. End that holder.`,
 		exit:    exitsOfKeys,
 		example: "fenceproxy keys raise account:42 8 --reason 'hand-over to the new site'",
 	},

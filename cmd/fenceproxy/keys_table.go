@@ -47,6 +47,9 @@ func statusTable(st client.KeyStatus) table {
 		row(w, "holder", plain(st.Holder))
 		if st.Lease != nil {
 			row(w, "lease", leaseText(st.Lease))
+			if st.Lease.Stale {
+				row(w, "", "that token is stale: its holder's writes get 409, and nobody else gets the lease while it is renewed; end the holder")
+			}
 		}
 		inFlightRows(w, st.InFlight)
 		unsettledRows(w, st.Unsettled)

@@ -82,7 +82,7 @@ func (a *api) get(w http.ResponseWriter, r *http.Request) {
 		refusalOf(err, o.Format).Write(w)
 		return
 	}
-	held, err := a.lease(r.Context(), key)
+	held, err := a.lease(r.Context(), key, rec.Highest, ok)
 	if err != nil {
 		refusalOf(err, o.Format).Write(w)
 		return

@@ -35,6 +35,9 @@ type KeyLease struct {
 	Token     string   `json:"token"`
 	ExpiresIn Duration `json:"expires_in"` // unless it is renewed
 	Waiting   int      `json:"waiting"`    // for the lease, at this proxy
+	// Stale: a higher token is on record, so that its holder's writes are refused
+	// for good, while nobody else gets the lease before it is released or runs out.
+	Stale bool `json:"stale,omitempty"`
 }
 
 // InFlight are the writes of a key with one token that were sent and are not
