@@ -82,7 +82,7 @@ func (a *api) get(w http.ResponseWriter, r *http.Request) {
 		refusalOf(err, o.Format).Write(w)
 		return
 	}
-	held, err := a.lease(r.Context(), key, rec.Highest, ok)
+	held, err := a.lease(r.Context(), key, rec.Highest)
 	if err != nil {
 		refusalOf(err, o.Format).Write(w)
 		return

@@ -26,9 +26,9 @@ func (a *Audit) WriteLease(l LeaseLine) error {
 	return a.write(l)
 }
 
-// lease looks for who holds the lease of a key, where leases are on. highest is on
-// record where recorded is set.
-func (a *api) lease(ctx context.Context, key tokenstore.Key, highest tokenstore.Token, recorded bool) (*wire.KeyLease, error) {
+// lease looks for who holds the lease of a key, where leases are on. highest is what
+// is on record, zero for nothing.
+func (a *api) lease(ctx context.Context, key tokenstore.Key, highest tokenstore.Token) (*wire.KeyLease, error) {
 	if a.Lease == nil {
 		return nil, nil
 	}
@@ -40,7 +40,7 @@ func (a *api) lease(ctx context.Context, key tokenstore.Key, highest tokenstore.
 	}
 	told := *held
 	if token, err := tokenstore.Decimal.ParseMark(told.Token); err == nil { // as leases have them
-		told.Stale = recorded && token.Less(highest)
+		told.Stale = token.Less(highest)
 	}
 	return &told, nil
 }
