@@ -70,9 +70,16 @@ fenceproxy keys list --admin https://127.0.0.1:9901 --ca-file ca.pem --token-fil
 	"keys list": {
 		long: `The keys that have a record, in their order, each with its highest token, who
 raised it and when. They are fetched and printed a page at a time, so that a
-list of millions needs no memory and holds up no write; as JSON, one on a line.`,
-		exit:    exitsOfKeys,
-		example: "fenceproxy keys list --prefix account: --output json",
+list of millions needs no memory and holds up no write; as JSON, one on a line.
+
+With --busy only the keys on which something goes on: how many writes are in
+flight and since when, how many are unsettled, until when at the latest and why,
+and how many wait. That is what this proxy has in memory: over a shared store
+ask each proxy for its own. What a quarantine after a crash holds is not listed
+before a write waits for it.`,
+		exit: exitsOfKeys,
+		example: `fenceproxy keys list --prefix account: --output json
+fenceproxy keys list --busy`,
 	},
 	"keys get": {
 		long: `What goes on at a key: its highest token, the writes that are in flight or
@@ -84,7 +91,10 @@ quarantined after a crash.`,
 	"keys raise": {
 		long: `Announce a new holder: record a higher token without a write, so that everything
 older is refused from now on, and wait until every older write is over, at most
-for the drain_timeout of the rule. The token counts even where the wait fails.`,
+for the drain_timeout of the rule. The token counts even where the wait fails.
+
+A lease that somebody holds of the key goes on: its holder's writes are refused,
+and nobody else gets it before it is released or runs out. End that holder.`,
 		exit:    exitsOfKeys,
 		example: "fenceproxy keys raise account:42 8 --reason 'hand-over to the new site'",
 	},

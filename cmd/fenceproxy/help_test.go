@@ -121,6 +121,7 @@ offer() {
 }
 offer fenceproxy se
 offer fenceproxy keys s
+offer fenceproxy keys list --b
 offer fenceproxy keys list --output j
 offer fenceproxy serve --confi
 offer fenceproxy serve --config fi
@@ -134,7 +135,7 @@ offer fenceproxy completion ba
 		t.Fatalf("%v\n%s", err, out)
 	}
 	got := strings.Split(strings.TrimSpace(string(out)), "\n")
-	want := []string{"se=serve", "keys s=settle", "keys list --output j=json", "serve --confi=--config", "serve --config fi=files:yaml|yml|", "serve --data d=files:-d", "explain --config file.yaml D=DELETE", "completion ba=bash"}
+	want := []string{"se=serve", "keys s=settle", "keys list --b=--busy", "keys list --output j=json", "serve --confi=--config", "serve --config fi=files:yaml|yml|", "serve --data d=files:-d", "explain --config file.yaml D=DELETE", "completion ba=bash"}
 	for i := range got {
 		got[i] = strings.TrimSpace(strings.ReplaceAll(got[i], "= ", "="))
 	}

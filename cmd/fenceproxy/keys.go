@@ -124,17 +124,17 @@ func (f *keysFlags) explain(err error) error {
 }
 
 func (f *keysFlags) list() *cobra.Command {
-	var prefix string
-	var limit int
-	cmd := f.command("list", "The keys that have a record, in their order", cobra.NoArgs, func(c keysCall) error {
-		if limit < 0 {
+	var l listing
+	cmd := f.command("list", "The keys that have a record, or that are busy, in their order", cobra.NoArgs, func(c keysCall) error {
+		if l.limit < 0 {
 			return usageOf("--limit is below 0")
 		}
-		return listKeys(c, prefix, limit)
+		return l.list(c)
 	})
 	cmd.ValidArgsFunction = words()
-	cmd.Flags().StringVar(&prefix, "prefix", "", "only those that begin with this")
-	cmd.Flags().IntVar(&limit, "limit", 0, "at most so many; 0 for all")
+	cmd.Flags().StringVar(&l.prefix, "prefix", "", "only those that begin with this")
+	cmd.Flags().IntVar(&l.limit, "limit", 0, "at most so many; 0 for all")
+	cmd.Flags().BoolVar(&l.busy, "busy", false, "only those with writes in flight, unsettled or waiting at this proxy, and how many")
 	return cmd
 }
 

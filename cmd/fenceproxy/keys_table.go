@@ -32,51 +32,6 @@ func printJSON(w io.Writer, v any) error {
 	return enc.Encode(v)
 }
 
-// listKeys prints page after page, with at most limit keys where that is not 0;
-// as JSON it is a line a key.
-func listKeys(c keysCall, prefix string, limit int) error {
-	const page = 1000
-	w := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
-	if !c.json {
-		fmt.Fprintln(w, "KEY\tHIGHEST\tRAISED\tHOLDER\tRULE")
-	}
-	for after, left := "", limit; ; {
-		n := page
-		if limit > 0 {
-			n = min(n, left)
-		}
-		list, err := c.admin.Keys(c.ctx, prefix, after, n)
-		if err != nil {
-			return err
-		}
-		for _, k := range list.Keys {
-			if c.json {
-				err = printJSON(c.out, k)
-			} else {
-				_, err = fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", plain(k.Key), highest(k), when(k.RaisedAt), cmp.Or(plain(k.Holder), "-"), k.Rule)
-			}
-			if err != nil {
-				return err
-			}
-		}
-		left -= len(list.Keys)
-		if after = list.Next; after == "" || limit > 0 && left <= 0 {
-			return w.Flush()
-		}
-		// A page at a time: a list of a million keys is not kept to line it up.
-		if err := w.Flush(); err != nil {
-			return err
-		}
-	}
-}
-
-func highest(k client.ListedKey) string {
-	if k.Damaged != "" {
-		return "damaged: " + k.Damaged
-	}
-	return k.Highest
-}
-
 func statusTable(st client.KeyStatus) table {
 	return func(w io.Writer) {
 		row(w, "key", plain(st.Key))
@@ -92,6 +47,9 @@ func statusTable(st client.KeyStatus) table {
 		row(w, "holder", plain(st.Holder))
 		if st.Lease != nil {
 			row(w, "lease", leaseText(st.Lease))
+			if st.Lease.Stale {
+				row(w, "", "that token is stale: its holder's writes get 409, and nobody else gets the lease while it is renewed; end the holder")
+			}
 		}
 		inFlightRows(w, st.InFlight)
 		unsettledRows(w, st.Unsettled)

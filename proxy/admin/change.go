@@ -212,7 +212,11 @@ func (a *api) raise(w http.ResponseWriter, r *http.Request, escaped string) {
 		c.end(err, nil)
 		return
 	}
-	c.end(nil, status(c.key, c.own, rec, ok, a.Gate.Status(c.key, ok)))
+	st := status(c.key, c.own, rec, ok, a.Gate.Status(c.key, ok))
+	// A raise does not end a lease, whose holder cannot write any more: say so. It
+	// is made, whether that can be looked up or not.
+	st.Lease, _ = a.lease(context.WithoutCancel(r.Context()), c.key, rec.Highest)
+	c.end(nil, st)
 }
 
 // maxHolder is the longest holder of an announced token, in bytes.

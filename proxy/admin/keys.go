@@ -15,15 +15,23 @@ import (
 // usualPage is how many keys a list has where nobody says how many.
 const usualPage = 100
 
-// list tells which keys have a record, a page at a time.
+// list tells which keys have a record, or which are busy, a page at a time.
 func (a *api) list(w http.ResponseWriter, r *http.Request) {
-	q, refusal := query(r, "prefix", "after", "limit")
+	q, refusal := query(r, "prefix", "after", "limit", "busy")
 	limit := usualPage
 	if refusal == nil && q.Has("limit") {
 		var err error
 		if limit, err = strconv.Atoi(q.Get("limit")); err != nil || limit < 1 || limit > tokenstore.MaxPage {
 			refusal = malformed("limit must be 1 to 1000")
 		}
+	}
+	busy := q.Get("busy") == "true"
+	if refusal == nil && q.Has("busy") && !busy && q.Get("busy") != "false" {
+		refusal = malformed("busy must be true or false")
+	}
+	if refusal == nil && busy {
+		answer(w, a.busy(q.Get("prefix"), tokenstore.Key(q.Get("after")), limit))
+		return
 	}
 	lister, ok := a.Store.(tokenstore.Lister)
 	if refusal == nil && !ok {
@@ -74,7 +82,7 @@ func (a *api) get(w http.ResponseWriter, r *http.Request) {
 		refusalOfRead(err, o.Format).Write(w)
 		return
 	}
-	held, err := a.lease(r.Context(), key)
+	held, err := a.lease(r.Context(), key, rec.Highest)
 	if err != nil {
 		refusalOfRead(err, o.Format).Write(w)
 		return

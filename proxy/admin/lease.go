@@ -26,12 +26,21 @@ func (a *Audit) WriteLease(l LeaseLine) error {
 	return a.write(l)
 }
 
-// lease looks for who holds the lease of a key, where leases are on.
-func (a *api) lease(ctx context.Context, key tokenstore.Key) (*wire.KeyLease, error) {
+// lease looks for who holds the lease of a key, where leases are on. highest is what
+// is on record, zero for nothing.
+func (a *api) lease(ctx context.Context, key tokenstore.Key, highest tokenstore.Token) (*wire.KeyLease, error) {
 	if a.Lease == nil {
 		return nil, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	return a.Lease(ctx, key)
+	held, err := a.Lease(ctx, key)
+	if held == nil || err != nil {
+		return nil, err
+	}
+	told := *held
+	if token, err := tokenstore.Decimal.ParseMark(told.Token); err == nil { // as leases have them
+		told.Stale = token.Less(highest)
+	}
+	return &told, nil
 }

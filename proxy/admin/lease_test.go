@@ -30,8 +30,12 @@ func TestGetTellsOfTheLease(t *testing.T) {
 	if st.Lease == nil || *st.Lease != *held || st.Highest != "" {
 		t.Errorf("%+v", st)
 	}
+	r.enter("a:1", 7).Settle()
+	if _, body := r.get("/v1/keys/a:1"); strings.Contains(body, "stale") {
+		t.Error(body)
+	}
 	r.enter("a:1", 8).Settle()
-	if _, body := r.get("/v1/keys/a:1"); !strings.Contains(body, `"lease":{"holder":"cron","token":"7","expires_in":"3s","waiting":2}`) || !strings.Contains(body, `"highest":"8"`) {
+	if _, body := r.get("/v1/keys/a:1"); !strings.Contains(body, `"lease":{"holder":"cron","token":"7","expires_in":"3s","waiting":2,"stale":true}`) || !strings.Contains(body, `"highest":"8"`) {
 		t.Error(body)
 	}
 	r.enter("a:2", 8).Settle()
@@ -40,6 +44,35 @@ func TestGetTellsOfTheLease(t *testing.T) {
 	}
 	fails = tokenstore.ErrUnavailable
 	r.refused(wire.StoreUnavailable, "GET", "/v1/keys/a:1", "")
+}
+
+// A raise by an operator tells whose lease it has made useless; it is made, too,
+// where nobody knows who that is.
+func TestRaiseTellsOfTheLease(t *testing.T) {
+	var fails error
+	r := newRig(t, func(o *Options) {
+		o.Lease = func(_ context.Context, key tokenstore.Key) (*wire.KeyLease, error) {
+			if fails != nil || key != "e:1" {
+				return nil, fails
+			}
+			return &wire.KeyLease{Holder: "cron", Token: "2/900"}, nil
+		}
+	})
+	var st wire.KeyStatus
+	r.into(&st, 200, "POST", "/v1/keys/e:1/raise", `{"token":"2/900","reason":"r"}`)
+	if st.Lease == nil || st.Lease.Stale {
+		t.Errorf("%+v", st)
+	}
+	r.into(&st, 200, "POST", "/v1/keys/e:1/raise", `{"token":"1","reason":"r"}`) // of epoch 3
+	if st.Highest != "3/1" || st.Lease == nil || !st.Lease.Stale || st.Lease.Holder != "cron" {
+		t.Errorf("%+v", st)
+	}
+	fails = tokenstore.ErrUnavailable
+	st = wire.KeyStatus{}
+	r.into(&st, 200, "POST", "/v1/keys/e:1/raise", `{"token":"2","reason":"r"}`)
+	if st.Highest != "3/2" || st.Lease != nil {
+		t.Errorf("%+v", st)
+	}
 }
 
 // A key whose lease is held is not forgotten, and a dry run knows it.

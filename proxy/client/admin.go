@@ -26,6 +26,8 @@ type (
 	SettleReport  = wire.SettleReport
 	InFlight      = wire.InFlight
 	Unsettled     = wire.Unsettled
+	BusyInFlight  = wire.BusyInFlight
+	BusyUnsettled = wire.BusyUnsettled
 	ForgetRequest = wire.ForgetRequest
 	ForgetReport  = wire.ForgetReport
 	CheckReport   = wire.CheckReport
@@ -74,8 +76,18 @@ func NewAdmin(o AdminOptions) (*Admin, error) {
 
 // Keys returns a page of the keys that begin with prefix and come behind after;
 // limit is 1 to 1,000, or 0 for the server's choice.
-func (a *Admin) Keys(ctx context.Context, prefix, after string, limit int) (list KeyList, err error) {
-	q := url.Values{}
+func (a *Admin) Keys(ctx context.Context, prefix, after string, limit int) (KeyList, error) {
+	return a.list(ctx, url.Values{}, prefix, after, limit)
+}
+
+// BusyKeys returns, as Keys does, those on which writes are in flight, unsettled
+// or waiting at this proxy, with or without a record: what goes on at others over
+// a shared store they alone know. A page may be empty and not the last.
+func (a *Admin) BusyKeys(ctx context.Context, prefix, after string, limit int) (KeyList, error) {
+	return a.list(ctx, url.Values{"busy": {"true"}}, prefix, after, limit)
+}
+
+func (a *Admin) list(ctx context.Context, q url.Values, prefix, after string, limit int) (list KeyList, err error) {
 	set(q, "prefix", prefix)
 	set(q, "after", after)
 	if limit != 0 {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -289,6 +290,19 @@ func TestTokensAreUsedUp(t *testing.T) {
 		var token *TokenError
 		if !errors.As(err, &token) || r.stored().Held() {
 			t.Fatalf("%v, %+v", err, r.stored())
+		}
+		// What the error advises has to help, and what it advises against must not:
+		// the counter goes on in every epoch.
+		if !strings.Contains(err.Error(), "raise max_token") || strings.Contains(err.Error(), "or the epoch") {
+			t.Error(err)
+		}
+		r.owners[0].Epoch = 2
+		if _, err = r.issuer.Acquire(r.Context(), Request{Key: key, Fence: true}); !errors.As(err, &token) {
+			t.Fatal(err)
+		}
+		r.owners[0].MaxToken = tokenstore.Token{Major: 100}
+		if h, err := r.issuer.Acquire(r.Context(), Request{Key: key, Fence: true}); err != nil || h.Token.Epoch != 2 {
+			t.Fatal(h, err)
 		}
 	})
 }

@@ -74,10 +74,11 @@ func choose(all []Owner, rule string) (Owner, error) {
 	return all[0], nil
 }
 
-// plausible refuses a token that the rule would refuse in every write.
+// plausible refuses a token that the rule would refuse in every write. A higher
+// epoch would not help: one counter makes the tokens of all keys and epochs.
 func (o *Owner) plausible(key tokenstore.Key, token tokenstore.Token) error {
 	if o.MaxToken != (tokenstore.Token{}) && o.MaxToken.Major < token.Major {
-		return &TokenError{fmt.Sprintf("key %s: the next token, %d, is above the max_token of rule %s, which would refuse every write: raise max_token, or the epoch", key, token.Major, o.Rule)}
+		return &TokenError{fmt.Sprintf("key %s: the next token, %d, is above the max_token of rule %s, which would refuse every write: raise max_token; a higher epoch does not help, since one counter makes the tokens of all keys", key, token.Major, o.Rule)}
 	}
 	return nil
 }

@@ -35,6 +35,9 @@ type KeyLease struct {
 	Token     string   `json:"token"`
 	ExpiresIn Duration `json:"expires_in"` // unless it is renewed
 	Waiting   int      `json:"waiting"`    // for the lease, at this proxy
+	// Stale: a higher token is on record, so that its holder's writes are refused
+	// for good, while nobody else gets the lease before it is released or runs out.
+	Stale bool `json:"stale,omitempty"`
 }
 
 // InFlight are the writes of a key with one token that were sent and are not
@@ -54,13 +57,21 @@ type Unsettled struct {
 	Why   string    `json:"why"`
 }
 
-// KeyList is a page of the keys that have a record.
+// KeyList is a page of the keys that have a record, or of the busy ones: on
+// which writes are in flight, unsettled or waiting at this proxy.
 type KeyList struct {
 	Keys []ListedKey `json:"keys"`
 	Next string      `json:"next,omitempty"` // the after of the next page; none at the end
+
+	// Of the busy ones: the writes whose key nobody knows, on the first page of
+	// all keys; and when the quarantine after a crash ends, which holds keys of
+	// before, busy or not.
+	WithoutKey       *ListedKey `json:"without_key,omitempty"`
+	QuarantinedUntil *time.Time `json:"quarantined_until,omitempty"`
 }
 
-// ListedKey is one key of a list. Of a damaged record only Damaged tells.
+// ListedKey is one key of a list. Of a damaged record only Damaged tells. What
+// goes on is told of busy keys alone, and of those not when they were raised.
 type ListedKey struct {
 	Key      string     `json:"key"`
 	Rule     string     `json:"rule,omitempty"`
@@ -68,6 +79,23 @@ type ListedKey struct {
 	RaisedAt *time.Time `json:"raised_at,omitempty"`
 	Holder   string     `json:"holder,omitempty"`
 	Damaged  string     `json:"damaged,omitempty"`
+
+	InFlight  *BusyInFlight  `json:"in_flight,omitempty"`
+	Unsettled *BusyUnsettled `json:"unsettled,omitempty"`
+	Waiting   int            `json:"waiting,omitempty"`
+}
+
+// BusyInFlight are all writes of a key that were sent and are not over.
+type BusyInFlight struct {
+	Count int       `json:"count"`
+	Since time.Time `json:"since"` // of the oldest
+}
+
+// BusyUnsettled are all unsettled writes of a key.
+type BusyUnsettled struct {
+	Count int       `json:"count"`
+	Until time.Time `json:"until"` // of the one that counts as running for longest
+	Why   string    `json:"why"`   // that one was lost from sight
 }
 
 // RaiseRequest announces a new holder of a key.
