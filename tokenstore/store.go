@@ -147,16 +147,6 @@ type Raiser interface {
 	Raised() bool
 }
 
-// Hurrier is a Grant that knows whether another write waits for one that is
-// unordered or only looked on. It need not be one.
-type Hurrier interface {
-	// Hurried reports whether a write of this proxy or of another one, which is not
-	// only looked on, was found to wait for the grant's. Raised tells of those of
-	// others once, and may do so before the caller has the write among those that
-	// it can hurry: the caller asks when it has. It MUST NOT block.
-	Hurried() bool
-}
-
 // Sole is the grant of a store that one proxy has to itself: free and never
 // lost.
 var Sole Grant = sole{}

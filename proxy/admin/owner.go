@@ -73,7 +73,7 @@ func (a *api) unmade(ctx context.Context, key tokenstore.Key) *wire.Refusal {
 	if err != nil {
 		return refusalOfRead(err, tokenstore.Decimal)
 	}
-	held, err := a.lease(ctx, key)
+	held, err := a.lease(ctx, key, tokenstore.Token{})
 	if err != nil {
 		return refusalOfRead(err, tokenstore.Decimal)
 	}

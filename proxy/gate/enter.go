@@ -115,7 +115,6 @@ func (g *Gate) pass(ctx context.Context, t *Ticket) error {
 		case admit: // durable, drained, not stopping, the highest (rule 8)
 			if err = t.mayRegister(ctx); err == nil {
 				t.register()
-				t.hearLate()
 			}
 			t.unlock()
 			return err

@@ -109,5 +109,4 @@ func (t *Ticket) registerLooked(seen Seen) {
 	}
 	t.dequeue()
 	t.register()
-	t.hearLate()
 }

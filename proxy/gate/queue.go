@@ -89,13 +89,13 @@ func (t *Ticket) overtakes(ctx context.Context) (grace <-chan time.Time) {
 }
 
 // overtake tells them. None comes behind: those that register later are not
-// waited for, or have an entry in the store that is, and ask themselves.
+// waited for.
 func (t *Ticket) overtake() {
 	t.queue.overtook = true
 	for i := range t.claims {
 		c := &t.claims[i]
 		for o := c.entry.registered; o != nil && !c.Unordered; o = o.next {
-			if c.waitsFor(o) || o.ticket.hurried() {
+			if c.waitsFor(o) {
 				o.ticket.pass()
 			}
 		}

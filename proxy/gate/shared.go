@@ -56,20 +56,3 @@ func (e *entry) hurry(token tokenstore.Token) {
 		}
 	}
 }
-
-// hurried reports whether somebody waits for the ticket's write by its entry in
-// the store.
-func (t *Ticket) hurried() bool {
-	h, tells := t.grant.(tokenstore.Hurrier)
-	return tells && h.Hurried()
-}
-
-// hearLate hurries a write that has just registered where somebody waits for it
-// already. Its entry was there from its acquire on: who has found that was told
-// of when the write was not among those that hurry and overtake can tell, and is
-// not told of again; he would wait for the write's client. The locks are held.
-func (t *Ticket) hearLate() {
-	if !t.read && t.hurried() {
-		t.pass()
-	}
-}

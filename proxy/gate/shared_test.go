@@ -17,7 +17,6 @@ type lease struct {
 	stale    chan *tokenstore.StaleError
 	lost     chan struct{}
 	over     atomic.Bool
-	hurried  atomic.Bool // somebody waits for it
 	released atomic.Int32
 }
 
@@ -39,7 +38,6 @@ func (l *lease) Drained(ctx context.Context) error {
 func (l *lease) MaySend() bool         { return !l.over.Load() }
 func (l *lease) Lost() <-chan struct{} { return l.lost }
 func (l *lease) Release()              { l.released.Add(1) }
-func (l *lease) Hurried() bool         { return l.hurried.Load() }
 
 // keeping is a store that gives some grants without I/O.
 type keeping struct {

@@ -230,7 +230,6 @@ func (s *Store) recorded(acq *acquisition, older []Entry) {
 				wait = map[id]struct{}{}
 			}
 			wait[e.id()] = struct{}{}
-			s.hurryOwn(h, e.id())
 		}
 		s.settleIn(h, wait)
 	}

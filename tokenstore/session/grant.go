@@ -21,8 +21,6 @@ type grant struct {
 var (
 	_ tokenstore.Grant  = (*grant)(nil)
 	_ tokenstore.Raiser = (*grant)(nil)
-
-	_ tokenstore.Hurrier = (*grant)(nil)
 )
 
 // Raised implements tokenstore.Raiser: what this proxy or another one had on

@@ -42,7 +42,7 @@ type hold struct {
 	told    bool      // that it waits for long
 
 	found   bool // an acquire has found its entry, which is unordered
-	hurried bool // somebody waits for it, and the gate is told: see Store.hurry
+	hurried bool // the gate knows that somebody waits for it: see Store.hurry
 
 	// See shard.rest.
 	idle               bool // nobody uses it

@@ -1,10 +1,6 @@
 package session
 
-import (
-	"slices"
-
-	"github.com/fenceproxy/fenceproxy/tokenstore"
-)
+import "github.com/fenceproxy/fenceproxy/tokenstore"
 
 // What an entry stands for is in the highest bits of its nonce, so that engines
 // store every kind in the same way.
@@ -132,34 +128,10 @@ func (s *Store) hurry(sl *slot, open []Entry) {
 		}
 		for _, e := range open {
 			if e.waits() && h.entry.Below(e.Token) && !s.own.has(e.Session) {
-				h.hurried = true // first: who registers a write behind the news asks for it
+				h.hurried = true
 				s.news.hurry(h.entry.Key, e.Token)
 				break
 			}
 		}
 	}
-}
-
-// hurryOwn notes that by, of this proxy, waits for the entry e. The gate tells
-// those that it knows by itself when the acquire of by is done; one that it does
-// not know yet asks. The lock is held.
-func (s *Store) hurryOwn(by *hold, e id) {
-	if h := by.slot.find(e); h != nil && by.entry.waits() && !h.entry.waits() {
-		h.hurried = true
-	}
-}
-
-// Hurried implements tokenstore.Hurrier.
-func (g *grant) Hurried() bool {
-	if g.one.wasHurried() {
-		return true
-	}
-	return slices.ContainsFunc(g.more, (*hold).wasHurried)
-}
-
-// wasHurried takes the lock.
-func (h *hold) wasHurried() bool {
-	h.shard.mu.Lock()
-	defer h.shard.mu.Unlock()
-	return h.hurried
 }

@@ -240,53 +240,6 @@ func TestHurryBehindObserved(t *testing.T) {
 	})
 }
 
-// Who has a write that is not known to the gate yet asks whether somebody waits
-// for it: at another proxy, or here.
-func TestHurriedBeforeItIsKnown(t *testing.T) {
-	inTime(t, func(r *rig) {
-		a, b := r.proxy("RA"), r.proxy("RB")
-		hurried := func(w *write) bool { return w.grant.(tokenstore.Hurrier).Hurried() }
-		on := func(name string, keys ...tokenstore.Key) *write {
-			var marks []tokenstore.Mark
-			for _, key := range keys {
-				marks = append(marks, tokenstore.Mark{Key: key, Unordered: true})
-			}
-			return a.askFor(name, marks...).mustBeAdmitted(0)
-		}
-		u, l, lk := on("u", "k"), on("l", "l"), on("both", "l", "k")
-		b.look("o1", 1).mustLand()
-		time.Sleep(10 * time.Second)
-		if hurried(u) || hurried(l) || hurried(lk) {
-			t.Error("nobody waits for it but what is only looked on")
-		}
-		u.grant.Release()
-		lk.grant.Release()
-		u, lk = on("u again", "k"), on("both again", "l", "k")
-		b.ask("w3", 3).mustWait()
-		if !hurried(u) || hurried(l) || !hurried(lk) {
-			t.Errorf("hurried by w3: %v, %v, %v; want what has an entry on k", hurried(u), hurried(l), hurried(lk))
-		}
-		o := a.askFor("o", tokenstore.Mark{Key: "l", Token: tok(1), Observed: true})
-		synctest.Wait()
-		if hurried(l) {
-			t.Error("nobody waits for it but what is only looked on here")
-		}
-		w2 := a.askFor("w2", tokenstore.Mark{Key: "l", Token: tok(2)}).mustWait()
-		if !hurried(l) {
-			t.Error("w2 waits for it at the same proxy, and it is not told")
-		}
-		for _, w := range []*write{u, l, lk} {
-			w.grant.Release()
-		}
-		o.leave()
-		w2.mustBeAdmitted(soon)
-		if hurried(w2) {
-			t.Error("a write with a token is hurried by its raise")
-		}
-		w2.grant.Release()
-	})
-}
-
 // A key without a token beside one with: one step, and all or none.
 func TestUnorderedBeside(t *testing.T) {
 	inTime(t, func(r *rig) {
