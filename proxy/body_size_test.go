@@ -38,6 +38,7 @@ func TestBodyOfTheLongestSize(t *testing.T) {
 				}
 				b, _ := io.ReadAll(res.Body)
 				_ = res.Body.Close()
+				r.eventually("its room is free again", func() bool { return r.handler.buffered.Load() == 0 })
 				got := fmt.Sprintf("%d %s", res.StatusCode, b)
 				if !strings.HasPrefix(got, want) {
 					t.Errorf("%s, %d bytes, %s: %s, want %s", name, size, how, got, want)

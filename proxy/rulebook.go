@@ -277,11 +277,14 @@ func (x *exchange) leaveBook(lost bool) {
 	if x.uncut != nil {
 		x.uncut() // only its client still reads
 	}
-	if lost {
+	switch {
+	case lost && x.holds: // an operator may end its settle time
+		x.ticket.Behind(x.book.leave)
+	case lost:
 		time.AfterFunc(x.settleTime(), x.book.leave)
-		return
+	default:
+		x.book.leave()
 	}
-	x.book.leave()
 }
 
 // settleTime is how long the request may still be applied after sight of it

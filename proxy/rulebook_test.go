@@ -153,6 +153,39 @@ func TestOtherRuleWaits(t *testing.T) {
 	}
 }
 
+// An operator's word that a write which was lost from sight is over ends the wait
+// of what a reload has given another key, too, and that of a stop.
+func TestOtherRuleWaitsForNoSettled(t *testing.T) {
+	r := newRig(t, func(_ *Options, rules []Rule) { rules[0].Settle = time.Hour })
+	before := r.dial().put("7", "x")
+	old := r.next()
+	old.w.WriteHeader(202) // proves nothing
+	old.answer()
+	if res := before.receive(); res.StatusCode != 202 {
+		t.Fatal(res.Status)
+	}
+	r.reload(func(b *Rulebook, routes []route.Rule) []route.Rule {
+		routes[0].Name, routes[0].Keys = "renamed", []route.KeySpec{{Key: "other:{id}", Header: "X-Fencing-Token"}}
+		b.Rules[0].Name, b.FencesOtherwise = "renamed", true
+		return routes
+	})
+	after := r.dial().put("8", "")
+	r.nothing("the write of before is unsettled under another key")
+	if !r.handler.HasOlder() {
+		t.Error("a stop would not wait for it")
+	}
+	if done, err := r.gate.Settle("account:42"); err != nil || len(done.Unsettled) != 1 {
+		t.Errorf("Settle: %+v, %v", done, err)
+	}
+	r.next().answer()
+	if res := after.receive(); res.StatusCode != 200 {
+		t.Error(res.Status)
+	}
+	if err := r.handler.AwaitOlder(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
 // Reads hold nothing up, and what is refused does not either.
 func TestReloadWaitsForNoRead(t *testing.T) {
 	r := newRig(t, nil)

@@ -40,11 +40,12 @@ type Ticket struct {
 	settle time.Duration
 	since  int64 // Unix time in nanoseconds
 
-	read      bool  // holds nothing once it is admitted
-	marksOnly bool  // wants its token recorded and nothing else: see Gate.Record
-	looks     bool  // only looked on: see Observe
-	phase     phase // guarded by the locks of the shards of all claims: changed under all, read under any
-	lost      *lost // set with phase unsettled
+	read      bool   // holds nothing once it is admitted
+	marksOnly bool   // wants its token recorded and nothing else: see Gate.Record
+	looks     bool   // only looked on: see Observe
+	phase     phase  // guarded by the locks of the shards of all claims: changed under all, read under any
+	lost      *lost  // set with phase unsettled
+	behind    func() // see Behind; guarded like phase
 
 	grant tokenstore.Grant // nil until acquired; the caller's alone
 	queue *queue           // nil until it waits; made under the locks, by the caller
@@ -202,6 +203,19 @@ func (t *Ticket) Unsettle(why string) {
 	time.AfterFunc(t.settle, t.settled)
 }
 
+// Behind has f called once the write, which was sent, is over: at once where it
+// is. It is for one f, which must not block.
+func (t *Ticket) Behind(f func()) {
+	t.lock()
+	if t.phase != over {
+		t.behind, f = f, nil
+	}
+	t.unlock()
+	if f != nil {
+		f()
+	}
+}
+
 // settled ends the time during which an unsettled write may still be applied.
 func (t *Ticket) settled() {
 	t.lock()
@@ -241,6 +255,9 @@ func (t *Ticket) end() {
 func (t *Ticket) after() {
 	if t.grant != nil {
 		t.grant.Release()
+	}
+	if t.behind != nil {
+		t.behind()
 	}
 	if t.gate.stopping.Load() {
 		t.gate.quiet()

@@ -8,7 +8,7 @@ func reload() []mutant {
 			file, "\tif len(older) == 0 {\n", "\tif len(older) >= 0 {\n",
 			proxyPkg, "TestFencedByReloadWaits"),
 		one("reload-settle", "an unfenced write that was lost from sight is over at once",
-			file, "\tif lost {\n", "\tif false {\n",
+			file, "\tcase lost:\n", "\tcase false:\n",
 			proxyPkg, "TestFencedByReloadWaitsForSettle"),
 		one("reload-cut", "an unfenced upload keeps fenced writes out",
 			file, "\t\t\t\tb.hurry()\n", "\t\t\t\t_ = b\n",
