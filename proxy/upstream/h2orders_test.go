@@ -28,7 +28,7 @@ func TestH2Orders(t *testing.T) {
 	}
 	for seed := range seeds {
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { playOrder(t, seed) })
+			synctest.Test(t, func(t *testing.T) { playH2Order(t, seed) })
 		})
 	}
 }
@@ -44,6 +44,8 @@ type order struct {
 	whole map[string]bool // its end came
 	said  map[string]bool // all of its answer was said
 	told  []told
+
+	leave time.Duration // when clients leave who send no more; 0: never
 }
 
 func (o *order) roll(n int) int {
@@ -72,22 +74,31 @@ const (
 	ordersEnd = ordersDial + ordersLife + h2Goodbye + time.Second
 )
 
-func playOrder(t *testing.T, seed uint64) {
-	o := &order{
+func newOrder(t *testing.T, seed uint64) *order {
+	return &order{
 		t: t, began: time.Now(), dice: rand.New(rand.NewPCG(seed, 7)),
 		came: map[string]int{}, whole: map[string]bool{}, said: map[string]bool{},
 	}
-	u := newH2(t, "127.0.0.1:1")
-	u.dial = o.dial
+}
+
+// play sends some requests and waits until they, and what is on its way, are over.
+func (o *order) play(u *Upstream) {
 	var requests sync.WaitGroup
 	for n := range 2 + o.roll(8) {
 		requests.Go(func() { o.request(u, strconv.Itoa(n)) })
 	}
 	requests.Wait()
 	if took := time.Since(o.began); took > ordersEnd {
-		t.Errorf("a request was over after %v", took)
+		o.t.Errorf("a request was over after %v", took)
 	}
-	time.Sleep(10 * ordersLife) // what was on its way has come
+	time.Sleep(10 * ordersLife)
+}
+
+func playH2Order(t *testing.T, seed uint64) {
+	o := newOrder(t, seed)
+	u := newH2(t, "127.0.0.1:1")
+	u.dial = o.dialH2
+	o.play(u)
 	u.h2.mu.Lock()
 	conns := slices.Clone(u.h2.conns)
 	u.h2.mu.Unlock()
@@ -160,6 +171,9 @@ func (o *order) request(u *Upstream, name string) {
 	defer gone.Stop()
 	if body, ok := r.Body.(io.Closer); ok {
 		defer body.Close() // who fills it may wait still
+		if o.leave > 0 {
+			defer time.AfterFunc(o.leave, func() { body.Close() }).Stop()
+		}
 	}
 	o.pause(100)
 	a, err := u.Send(ctx, r)

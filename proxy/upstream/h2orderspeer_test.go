@@ -13,8 +13,8 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// dial makes a connection to an upstream of its own.
-func (o *order) dial(context.Context) (net.Conn, error) {
+// dialH2 makes a connection to an upstream of its own.
+func (o *order) dialH2(context.Context) (net.Conn, error) {
 	o.pause(5)
 	if time.Since(o.began) > ordersDial || o.one(20) {
 		return nil, errors.New("no connection")
@@ -24,25 +24,27 @@ func (o *order) dial(context.Context) (net.Conn, error) {
 	p.fr.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
 	p.enc = hpack.NewEncoder(&p.block)
 	go p.play()
-	return &unsteady{Conn: near, far: p}, nil
+	return &unsteady{Conn: near, o: o, broken: &p.broken, far: p}, nil
 }
 
 // unsteady tells of its writes late, and where the other end has broken them as
 // failed ones.
 type unsteady struct {
 	net.Conn
-	far *peer
+	o      *order
+	broken *atomic.Bool
+	far    *peer // over HTTP/2
 }
 
 func (c *unsteady) Write(p []byte) (int, error) {
-	o, broken := c.far.o, errors.New("broken pipe")
-	o.pause(3)
-	if c.far.broken.Load() && o.one(4) {
+	broken := errors.New("broken pipe")
+	c.o.pause(3)
+	if c.broken.Load() && c.o.one(4) {
 		return 0, broken
 	}
 	n, err := c.Conn.Write(p)
-	o.pause(3)
-	if n > 0 && c.far.broken.Load() && o.one(2) {
+	c.o.pause(3)
+	if n > 0 && c.broken.Load() && c.o.one(2) {
 		return n - 1, broken
 	}
 	return n, err
