@@ -98,6 +98,14 @@ func playH2Order(t *testing.T, seed uint64) {
 	o := newOrder(t, seed)
 	u := newH2(t, "127.0.0.1:1")
 	u.dial = o.dialH2
+	switch o.roll(6) {
+	case 0:
+		u.pool.ttl = time.Duration(o.roll(3)) * 10 * time.Millisecond
+	case 1:
+		time.AfterFunc(time.Duration(o.roll(300))*time.Millisecond, u.Close)
+	case 2:
+		u.h2.stuck, u.h2.passOver = time.Millisecond, time.Millisecond
+	}
 	o.play(u)
 	u.h2.mu.Lock()
 	conns := slices.Clone(u.h2.conns)

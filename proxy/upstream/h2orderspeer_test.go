@@ -258,7 +258,7 @@ func (p *peer) answer(h *heard) {
 	if p.o.one(8) {
 		step(false, func() { p.say(h.id, "103", false) })
 	}
-	switch p.o.roll(8) {
+	switch p.o.roll(13) {
 	case 0: // none
 	case 1, 2:
 		step(true, func() { p.say(h.id, status, true) })
@@ -283,6 +283,18 @@ func (p *peer) answer(h *heard) {
 	case 7:
 		step(true, func() { p.say(h.id, status, true) })
 		p.o.pause(5)
+	case 8: // from here on, what nobody may say
+		step(false, func() { p.data(h.id, "ok", false) })
+	case 9:
+		step(true, func() { p.say(h.id, status, true); p.say(h.id, status, true) })
+	case 10:
+		step(false, func() { p.fr.WriteWindowUpdate(h.id, 1<<31-1) })
+		p.o.pause(5)
+		step(true, func() { p.say(h.id, status, true) })
+	case 11:
+		step(false, func() { p.say(h.id, "99", false) })
+	case 12:
+		step(true, func() { p.say(h.id, status, true); p.data(h.id, "ok", false) })
 	}
 	if p.o.one(3) {
 		code := []http2.ErrCode{http2.ErrCodeNo, http2.ErrCodeCancel, http2.ErrCodeInternal}[p.o.roll(3)]
