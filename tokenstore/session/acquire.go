@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 
 	"github.com/fenceproxy/fenceproxy/tokenstore"
 )
@@ -19,6 +20,8 @@ type acquisition struct {
 	err     error
 	unknown bool          // err is about all keys: the store does not answer
 	done    chan struct{} // closed when the holds know what became of them
+
+	left atomic.Bool // who asked for it has not waited for the answer: see tellOwn
 }
 
 // Acquire implements tokenstore.Store. A mark for which this session has a
@@ -47,6 +50,8 @@ func (s *Store) Acquire(ctx context.Context, marks []tokenstore.Mark) (tokenstor
 		case <-ctx.Done():
 			if g != nil {
 				g.Release()
+				acq.left.Store(true)
+				s.tellOwn(acq)
 			}
 			return nil, tokenstore.Unavailable(context.Cause(ctx)) // the transaction goes on
 		}
@@ -205,8 +210,30 @@ func (s *Store) acquire(acq *acquisition) {
 	unlock()
 	acq.err = err
 	close(acq.done)
+	s.tellOwn(acq)
 	if stale := (*tokenstore.StaleError)(nil); errors.As(err, &stale) {
 		s.heardOf(tokenstore.Mark{Key: stale.Key, Token: stale.Highest})
+	}
+}
+
+// tellOwn tells the gate of what was recorded for somebody who has left: nobody
+// else does, and an equal raise of another proxy is no news here any more. That
+// one would wait for a write with a lower token, which the gate does not know to
+// be overtaken, and for its client. Both who leaves and the transaction's end
+// call it, so that the later one finds that it is due.
+func (s *Store) tellOwn(acq *acquisition) {
+	select {
+	case <-acq.done:
+	default:
+		return
+	}
+	if acq.err != nil || !acq.left.Load() {
+		return
+	}
+	for _, m := range acq.marks {
+		if !m.Unordered {
+			s.news.add(tokenstore.Mark{Key: m.Key, Token: m.Token, Holder: m.Holder})
+		}
 	}
 }
 

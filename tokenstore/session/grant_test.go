@@ -399,3 +399,55 @@ func TestHeld(t *testing.T) {
 		}
 	})
 }
+
+// A raise whose caller has left is recorded all the same, and the gate is told:
+// to an equal one of another proxy it has nothing to add, and writes with a lower
+// token would not be told that they are overtaken.
+func TestRaiseOfWhoHasLeft(t *testing.T) {
+	inTime(t, func(r *rig) {
+		a, b := r.proxy("RA"), r.proxy("RB")
+		a.port.Deafen(true) // of its own raise it does not hear either
+		w1 := a.ask("w1", 1).mustBeAdmitted(0)
+		w1.send()
+		release := a.port.Hold(session.OpAcquire)
+		w2 := a.askFor("w2", tokenstore.Mark{Key: "k", Token: tok(2), Holder: "h"}, tokenstore.Mark{Key: "l", Unordered: true}).mustWait()
+		w2.leave()
+		w2.mustFail(tokenstore.ErrUnavailable)
+		if m, told := a.raised.Load(tokenstore.Key("k")); told {
+			t.Errorf("the gate is told of %+v before it is recorded", m)
+		}
+		release()
+		synctest.Wait()
+		want := tokenstore.Mark{Key: "k", Token: tok(2), Holder: "h"}
+		if m, _ := a.raised.Load(want.Key); m != want {
+			t.Errorf("the gate is told of %+v, want %+v", m, want)
+		}
+		if _, told := a.raised.Load(tokenstore.Key("l")); told {
+			t.Error("it is told of a raise where none was")
+		}
+		equal := b.ask("w2 at RB", 2).mustWait()
+		w1.mustLand()
+		equal.mustBeAdmitted(soon).grant.Release()
+	})
+}
+
+// Who waits for the answer tells the gate himself.
+func TestRaiseOfWhoWaits(t *testing.T) {
+	inTime(t, func(r *rig) {
+		a := r.proxy("RA")
+		a.port.Deafen(true)
+		a.do("w1", 1)
+		if m, told := a.raised.Load(tokenstore.Key("k")); told {
+			t.Errorf("the gate is told of %+v, which it knows", m)
+		}
+		release := a.port.Hold(session.OpAcquire)
+		a.port.Fates(func(session.Op) sessiontest.Fate { return sessiontest.Fate{Fail: errors.New("refused")} })
+		w2 := a.ask("w2", 2).mustWait()
+		w2.leave()
+		release()
+		synctest.Wait()
+		if m, told := a.raised.Load(tokenstore.Key("k")); told {
+			t.Errorf("the gate is told of %+v, which is not recorded", m)
+		}
+	})
+}

@@ -62,6 +62,7 @@ type proxy struct {
 	slept atomic.Int64 // that its machine was suspended
 
 	hurried atomic.Int64 // times that it was told that somebody waits
+	raised  sync.Map     // the raise that it was told of last, by key
 }
 
 func (r *rig) proxy(name string, change ...func(*session.Options)) *proxy {
@@ -86,6 +87,8 @@ func (r *rig) proxyOver(name string, over func(*sessiontest.Port) session.Backen
 		for m := range p.store.Raised() {
 			if m.Unordered {
 				p.hurried.Add(1)
+			} else {
+				p.raised.Store(m.Key, m)
 			}
 		}
 	}()
