@@ -54,7 +54,8 @@ func TestLockTerminal(t *testing.T) {
 	s.types("\x1a", "Stopped")
 	s.types("", "\n$ ") // what is typed before belongs to nobody
 	s.insists("fg\n", "fenceproxy lock")
-	s.types("again\n", "again\r\nagain")
+	s.types("again\n", "again\r\n") // and cat says it, behind an fg too much
+	s.types("", "again")
 	s.types("\x03", "$ ")
 	s.insists("echo code-$?\n", "code-130")
 
@@ -65,8 +66,8 @@ func TestLockTerminal(t *testing.T) {
 	for server.Held("k").ID != "" {
 		time.Sleep(time.Millisecond)
 	}
-	s.insists("fg\n", "the lease is lost")
-	s.insists("echo code-$?\n", "code-76")
+	s.insists("fg; echo code-$?\n", "the lease is lost")
+	s.types("", "code-76")
 	if strings.Contains(s.all, "wrote on") {
 		t.Errorf("the command went on without its lease:\n%s", s.all)
 	}
@@ -90,8 +91,8 @@ func TestLockTerminalStopsAll(t *testing.T) {
 	for server.Held("k").ID != "" {
 		time.Sleep(time.Millisecond)
 	}
-	s.insists("fg\n", "the lease is lost")
-	s.types("echo code-$?\n", "code-76")
+	s.insists("fg; echo code-$?\n", "the lease is lost")
+	s.types("", "code-76")
 	if after := sizeOf(t, written); after != before {
 		t.Errorf("%d writes by a command that is said to be stopped, the last ones without a lease", after-before)
 	}
@@ -204,8 +205,10 @@ func (s *shell) types(text, want string) {
 }
 
 // insists types more than once: bash was seen not to take what came just behind
-// the prompt with which it takes the terminal back. It is no way to ask for an exit
-// code of 0, which is what the second time finds in any case.
+// the prompt with which it takes the terminal back, with nothing but a cat stopped
+// before it. Either it was lost, or it is there once more is typed: what comes next
+// may find one line too many. It is no way to ask for an exit code of 0, which is
+// what the second time finds in any case.
 func (s *shell) insists(text, want string) {
 	s.t.Helper()
 	for range 3 {
