@@ -66,9 +66,11 @@ func TestVariableOfEachFlag(t *testing.T) {
 func TestFlagsBesideConfig(t *testing.T) {
 	file := configured(t, "memory: {}")
 	for _, name := range fileless {
-		root := newRoot()
-		root.SetArgs([]string{"serve", "--config", file, "--" + name, "x"})
-		if err := root.Execute(); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("--%s and --config (or FENCEPROXY_CONFIG) exclude each other", name)) {
+		flagged := newServe()
+		if err := flagged.ParseFlags([]string{"--" + name, "x"}); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := configuration(flagged, file, config.DefaultFlags()); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("--%s and --config (or FENCEPROXY_CONFIG) exclude each other", name)) {
 			t.Errorf("--%s: %v", name, err)
 		}
 		t.Run(name, func(t *testing.T) {

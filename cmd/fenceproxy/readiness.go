@@ -8,6 +8,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/fenceproxy/fenceproxy/proxy/admin"
+	"github.com/fenceproxy/fenceproxy/tokenstore"
 )
 
 // ready tells why no write can be admitted.
@@ -25,7 +26,7 @@ func (s *service) storeAnswers(ctx context.Context) *admin.NotReady {
 		return &admin.NotReady{Why: "the session with the shared store is over"}
 	}
 	if _, _, err := s.store.Load(ctx, "%"); err != nil {
-		return &admin.NotReady{Why: "the token store does not answer", Err: err}
+		return &admin.NotReady{Why: tokenstore.ErrUnavailable.Error(), Err: err}
 	}
 	return nil
 }

@@ -177,7 +177,7 @@ func TestMoveUnclean(t *testing.T) {
 			mustStore(t, first, "import", "--config", there)
 			// It is in use until the quarantine is over; first of all, since its
 			// sessions may be gone soon.
-			if _, err := storeCommand(nil, "export", "--config", there); err == nil || !strings.Contains(err.Error(), "proxies use this store") {
+			if _, err := storeCommand(nil, "export", "--config", there); err == nil || !strings.Contains(err.Error(), " this store and must be stopped first") {
 				t.Errorf("export: %v", err)
 			}
 			if _, err := storeCommand(first, "import", "--config", there); err == nil {
@@ -256,7 +256,7 @@ func TestUnfitDump(t *testing.T) {
 	refused(dump.Header{Settle: time.Second}, "key k has a record in this store already")
 
 	// What is registered now stays so: nobody's proxy ends it.
-	refused(dump.Header{Clean: true}, "1 proxies use this store")
+	refused(dump.Header{Clean: true}, "1 proxy uses this store and must be stopped first")
 	b := backendOf(t, there)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()

@@ -129,7 +129,7 @@ func unused(c storeCall, b session.Backend) (h dump.Header, err error) {
 		return err
 	})
 	if err == nil && alive > 0 {
-		err = fmt.Errorf("%s this store: stop them first; one that was killed counts until session_ttl (%v) is over", count(alive, "proxy uses", "proxies use"), c.cfg.Store.SessionTTL)
+		err = fmt.Errorf("%s this store and must be stopped first; one that was killed counts until session_ttl (%v) is over", count(alive, "proxy uses", "proxies use"), c.cfg.Store.SessionTTL)
 	}
 	return h, err
 }

@@ -126,7 +126,7 @@ func (a *api) readyz(w http.ResponseWriter, r *http.Request) {
 	if not := a.Ready(ctx); not != nil {
 		status, line, more = http.StatusServiceUnavailable, "not ready: "+not.Why, ""
 		if not.Err != nil {
-			more = not.Err.Error()
+			more = strings.TrimPrefix(not.Err.Error(), not.Why+": ")
 		}
 	}
 	if more != "" && a.guard.Knows(r) && a.guard.Trusts(r) {

@@ -25,7 +25,7 @@ func TestHealth(t *testing.T) {
 			t.Errorf("HEAD %s: %d %s", path, code, body)
 		}
 	}
-	r.ready = &NotReady{"the store does not answer", errors.New("dial 10.1.2.3")}
+	r.ready = &NotReady{"the store does not answer", errors.New("the store does not answer: dial 10.1.2.3")}
 	if code, body := r.get("/readyz"); code != 503 || body != "not ready: the store does not answer: dial 10.1.2.3\n" {
 		t.Errorf("%d %s", code, body)
 	}

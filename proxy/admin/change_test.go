@@ -176,7 +176,10 @@ func (d deaf) List(ctx context.Context, prefix string, after tokenstore.Key, lim
 // A spelling that is nobody's is refused, and told to the audit; the key of a rule
 // that has gone is not one, as long as anything of it is left.
 func TestNobodysKey(t *testing.T) {
-	r := newRig(t)
+	var held *wire.KeyLease
+	r := newRig(t, func(o *Options) {
+		o.Lease = func(context.Context, tokenstore.Key) (*wire.KeyLease, error) { return held, nil }
+	})
 	settle, forget := [3]string{"POST", "/v1/keys/nobodys/settle", `{"reason":"r"}`}, [3]string{"DELETE", "/v1/keys/nobodys", `{"reason":"r"}`}
 	check := [3]string{"GET", "/v1/check?key=nobodys&token=9", ""}
 	nobodys := func(calls ...[3]string) {
@@ -204,6 +207,10 @@ func TestNobodysKey(t *testing.T) {
 		t.Errorf("%+v", forgotten)
 	}
 	nobodys(settle, forget, check)
+
+	held = &wire.KeyLease{Holder: "cron", Token: "10"}
+	r.into(new(wire.CheckReport), 200, check[0], check[1], check[2])
+	held = nil
 
 	// In flight, and not on record: its first raise is on its way.
 	release := r.store.HoldAcquire()
