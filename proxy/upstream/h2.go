@@ -63,6 +63,7 @@ type h2need struct {
 	window  int64 // bytes of the body that leave with the head
 	upload  bool  // what follows them
 	company company
+	fresh   bool // the connection is made for it: there is none to go on besides
 }
 
 // send is Send where HTTP/2 is spoken, or may be.

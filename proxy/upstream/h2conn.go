@@ -119,6 +119,7 @@ func (p *h2pool) open(ctx context.Context, nc net.Conn, need *h2need) (*h2conn, 
 	if need.upload {
 		c.uploads = 1
 	}
+	need.fresh = true
 	go c.readAll()
 	go c.writeAll()
 	p.add(c)

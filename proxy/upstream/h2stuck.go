@@ -26,7 +26,9 @@ func (c *h2conn) hurry(grace time.Duration) {
 
 // passOver lets requests go that wait behind a write that is stuck: they chose
 // the connection just before. Nothing of them was sent, so they may go on
-// another one.
+// another one. The one that the connection was made for has no other attempt:
+// it waits, as the write is the first, of a few bytes, and only a machine that
+// stands still makes it seem stuck.
 func (c *h2conn) passOver() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -34,7 +36,7 @@ func (c *h2conn) passOver() {
 	stuck := !c.writing.IsZero() && time.Since(c.writing) >= c.pool.passOver
 	for _, it := range c.queue {
 		switch {
-		case !it.head:
+		case !it.head || it.s.need.fresh:
 		case stuck:
 			it.s.lose(ReasonReset, errStuck)
 		default:

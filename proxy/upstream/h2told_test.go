@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"context"
+	"io"
 	"net"
 	"testing"
 	"testing/synctest"
@@ -10,12 +11,24 @@ import (
 
 // toldLate is a connection whose writes are told of some time after they came to
 // the other end.
-type toldLate struct{ net.Conn }
+type toldLate struct {
+	net.Conn
+	by time.Duration
+}
 
 func (c toldLate) Write(p []byte) (int, error) {
 	n, err := c.Conn.Write(p)
-	time.Sleep(time.Millisecond)
+	time.Sleep(c.by)
 	return n, err
+}
+
+// tellLate makes u's connections tell late.
+func tellLate(u *Upstream, by time.Duration) {
+	dial := u.dial
+	u.dial = func(ctx context.Context) (net.Conn, error) {
+		c, err := dial(ctx)
+		return toldLate{c, by}, err
+	}
 }
 
 // The answer and the end of the connection come before the writer has told of a
@@ -28,11 +41,7 @@ func TestH2EndsBehindAPart(t *testing.T) {
 			w.body(2)
 			w.ok(id)
 		})
-		dial := u.dial
-		u.dial = func(ctx context.Context) (net.Conn, error) {
-			c, err := dial(ctx)
-			return toldLate{c}, err
-		}
+		tellLate(u, time.Millisecond)
 		r := put()
 		stalled(r)
 		if res := exchangeOnce(t, context.Background(), u, r); res.outcome != unsettled(ReasonReset) || res.body != "ok" {
@@ -40,4 +49,46 @@ func TestH2EndsBehindAPart(t *testing.T) {
 		}
 		done()
 	})
+}
+
+// A machine that stands still behind the first write, the ACK of the upstream's
+// SETTINGS, makes the new connection seem stuck. The request that it was made for
+// has no other to go on, and waits.
+func TestH2FirstWaitsForItsConnection(t *testing.T) {
+	for name, change := range map[string]func(*Request){
+		"whole":  func(r *Request) {},
+		"upload": func(r *Request) { r.Body, r.Interrupt = io.MultiReader(r.Body), func() {} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				u, done := pipedH2(t, func(w *h2wire) { w.ok(w.request()) })
+				tellLate(u, 2*h2PassOver)
+				r := put()
+				change(r)
+				ctx, need := context.Background(), needOf(r)
+				nc, err := u.dial(ctx)
+				if err != nil {
+					t.Fatal(err)
+				}
+				c, err := u.h2.open(ctx, nc, &need)
+				if err != nil {
+					t.Fatal(err)
+				}
+				synctest.Wait() // until the writer is in its first write
+				a, _, err := c.exchange(ctx, r, need)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, err = io.ReadAll(a); err != nil {
+					t.Error(err)
+				}
+				<-a.UploadDone()
+				a.Close()
+				if a.Outcome() != settled {
+					t.Errorf("outcome %v", a.Outcome())
+				}
+				done()
+			})
+		})
+	}
 }
