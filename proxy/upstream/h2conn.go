@@ -262,6 +262,9 @@ func (c *h2conn) fail(err error) {
 		if it.s != nil { // the stream may have no number yet
 			it.s.connLost(err)
 		}
+		if it.told != nil {
+			close(it.told)
+		}
 	}
 	c.queue = nil
 }

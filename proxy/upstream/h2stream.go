@@ -58,11 +58,12 @@ type h2stream struct {
 	used    int64 // bytes read since its window was last given back
 
 	// And of its end:
-	freed      bool   // it counts no more on the connection
-	reset      bool   // by the upstream
-	stopReason Reason // why the upload was stopped although the stream stood
-	failed     Reason // why the upload ended early
-	lost       Reason // why the stream was given up; the first reason counts
+	freed      bool          // it counts no more on the connection
+	told       chan struct{} // closed when the upstream was told; nil where there is nothing to tell
+	reset      bool          // by the upstream
+	stopReason Reason        // why the upload was stopped although the stream stood
+	failed     Reason        // why the upload ended early
+	lost       Reason        // why the stream was given up; the first reason counts
 	lostErr    error
 
 	timer    *time.Timer
@@ -316,7 +317,10 @@ func (s *h2stream) free() {
 		s.c.refund(s.need.window)
 	case !s.reset && !(s.ended && s.sent):
 		id := s.id
-		s.c.control(func(w *http2.Framer) { w.WriteRSTStream(id, http2.ErrCodeCancel) })
+		if s.c.err == nil { // else it hears of the connection's end
+			s.told = make(chan struct{})
+			s.c.push(h2item{control: func(w *http2.Framer) { w.WriteRSTStream(id, http2.ErrCodeCancel) }, told: s.told})
+		}
 		if s.c.resets++; s.c.resets >= h2MaxResets {
 			s.c.retired = true // servers take many of them for an attack
 		}
@@ -325,11 +329,17 @@ func (s *h2stream) free() {
 	s.c.released(s.need)
 }
 
-// outcome is what is known by now.
+// outcome is what is known by now. Only the caller's goroutine calls it.
+//
+// The settle time of a write that is lost begins when this returns: not before the
+// upstream can know, as what it does about a request that breaks off, it does when
+// it hears of that. A process that stands still between the two, for longer than
+// settle, would let a newer write go first. Others' bytes on the connection may be
+// why that takes long: it is not their fault, and not waited for.
 func (s *h2stream) outcome() Outcome {
 	s.c.mu.Lock()
 	defer s.c.mu.Unlock()
-	return s.c.pool.u.judge(facts{
+	o := s.c.pool.u.judge(facts{
 		left:   s.left || !s.over, // what may still be written counts as having left
 		sent:   s.sent,
 		whole:  s.ended,
@@ -337,6 +347,16 @@ func (s *h2stream) outcome() Outcome {
 		lost:   s.lost,
 		upload: s.failed,
 	})
+	if told := s.told; told != nil && s.settles && o.Fate == Unsettled {
+		s.told = nil
+		s.c.mu.Unlock()
+		select {
+		case <-told:
+		case <-time.After(h2StuckWrite):
+		}
+		s.c.mu.Lock()
+	}
+	return o
 }
 
 // close ends the stream where it is not over, and waits for the upload. Only

@@ -6,7 +6,8 @@ import "time"
 // with it everything behind it.
 const (
 	// A write that the kernel does not take for so long sends new requests to
-	// another connection, and after h2PassOver those that wait behind it, too.
+	// another connection, and after h2PassOver those that wait behind it, too. A
+	// request that is given up waits so long for its RST_STREAM to be written.
 	h2StuckWrite = 10 * time.Millisecond
 	h2PassOver   = 50 * time.Millisecond
 	// The kernel has so long to take what was being written of a request that is
@@ -26,7 +27,9 @@ func (c *h2conn) hurry(grace time.Duration) {
 
 // passOver lets requests go that wait behind a write that is stuck: they chose
 // the connection just before. Nothing of them was sent, so they may go on
-// another one.
+// another one. The one that the connection was made for has no other attempt:
+// it waits, as the write is the first, of a few bytes, and only a machine that
+// stands still makes it seem stuck.
 func (c *h2conn) passOver() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

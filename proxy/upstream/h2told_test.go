@@ -92,3 +92,44 @@ func TestH2EndsBehindAStoppedWrite(t *testing.T) {
 		})
 	}
 }
+
+// takenLate is a connection that takes what is written after some time.
+type takenLate struct {
+	net.Conn
+	by time.Duration
+}
+
+func (c takenLate) Write(p []byte) (int, error) {
+	time.Sleep(c.by)
+	return c.Conn.Write(p)
+}
+
+// A write is not called lost before its RST_STREAM has left: what an upstream does
+// about a request that breaks off, it does then, and settle begins with the word.
+func TestH2LostIsToldFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const by = h2StuckWrite / 2
+		var told time.Time
+		u, done := pipedH2(t, func(w *h2wire) {
+			w.waitReset(w.head().id)
+			told = time.Now()
+		})
+		dial := u.dial
+		u.dial = func(ctx context.Context) (net.Conn, error) {
+			c, err := dial(ctx)
+			return takenLate{c, by}, err
+		}
+		r, cut := put(), make(chan struct{})
+		r.Cut = cut
+		stalled(r)
+		time.AfterFunc(time.Second, func() { close(cut) })
+		if res := exchangeOnce(t, context.Background(), u, r); res.outcome != unsettled(ReasonCut) {
+			t.Errorf("outcome %v (%v)", res.outcome, res.err)
+		}
+		lost := time.Now()
+		done()
+		if told.After(lost) {
+			t.Errorf("told %v after it was called lost", told.Sub(lost))
+		}
+	})
+}
