@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"context"
-	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 )
@@ -34,7 +33,8 @@ func (s *sessions) until(lost <-chan struct{}) context.Context {
 type sessionContext struct {
 	context.Context
 	lost    <-chan struct{}
-	watches [64]watchShard
+	next    atomic.Uint32 // shard
+	watches [8]watchShard
 }
 
 type watchShard struct {
@@ -67,8 +67,7 @@ func newSessionContext(lost <-chan struct{}) *sessionContext {
 
 // AfterFunc is context.AfterFunc for this context.
 func (c *sessionContext) AfterFunc(f func()) (stop func() bool) {
-	// At random: a counter would go from core to core with each write.
-	s := &c.watches[rand.Uint32N(uint32(len(c.watches)))]
+	s := &c.watches[c.next.Add(1)%uint32(len(c.watches))]
 	w := &watcher{f: f, shard: s}
 	s.add(w)
 	return w.stop

@@ -44,10 +44,7 @@ type hold struct {
 	found   bool // an acquire has found its entry, which is unordered
 	hurried bool // the gate knows that somebody waits for it: see Store.hurry
 
-	// See shard.rest.
-	idle               bool // nobody uses it
-	listed             bool // it stands in the shard's list
-	again              bool // it was used since it took its place there
+	resting            bool // nobody uses it: see shard.rest
 	since              time.Duration
 	prevIdle, nextIdle *hold
 }
@@ -75,7 +72,7 @@ func (s *Store) release(h *hold) {
 	case waiting, live:
 		h.shard.rest(h, time.Duration(s.now.Load()))
 		if h.shard.idle > s.opts.MaxIdle/shards {
-			s.shut(h.shard.longest())
+			s.shut(h.shard.oldest)
 		}
 	default: // acquiring: seen to when the transaction is done; over: it was never sent under
 	}
@@ -115,7 +112,7 @@ func (s *Store) shut(h *hold) {
 		return
 	}
 	h.phase = closing
-	h.shard.drop(h)
+	h.shard.wakeUp(h)
 	if h.uses == 0 {
 		s.finish(h)
 	}

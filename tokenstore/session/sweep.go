@@ -182,8 +182,8 @@ func (s *Store) shutIdle() {
 	for i := range s.table.shard {
 		sh := &s.table.shard[i]
 		sh.mu.Lock()
-		for h := sh.longest(); h != nil && now-h.since >= s.opts.IdleAfter; h = sh.longest() {
-			s.shut(h)
+		for sh.oldest != nil && now-sh.oldest.since >= s.opts.IdleAfter {
+			s.shut(sh.oldest)
 		}
 		sh.mu.Unlock()
 	}

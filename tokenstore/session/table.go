@@ -26,12 +26,9 @@ type shard struct {
 	mu    sync.Mutex
 	slots map[tokenstore.Key]*slot // those with a hold
 	held  int                      // holds in slots
-	// The holds that nobody uses, and some that are used again, the one that was
-	// listed first in front: see rest.
+	// The holds that nobody uses, the one unused for longest first: a list.
 	oldest, newest *hold
-	idle           int // holds that nobody uses
-
-	_ [64]byte // two locks share no cache line
+	idle           int
 }
 
 // slot is one key that this proxy has holds on.
@@ -142,45 +139,9 @@ func (sh *shard) remove(h *hold) {
 	}
 }
 
-// rest notes that nobody uses h any more. The list of the shard says roughly for
-// how long: a hold that is used again keeps its place, and moves behind the
-// others only when longest comes to it, because the neighbours of one that is
-// used all the time would go from core to core with each use.
+// rest puts a hold that nobody uses behind all others that nobody uses.
 func (sh *shard) rest(h *hold, now time.Duration) {
-	h.idle, h.since = true, now
-	sh.idle++
-	if !h.listed {
-		sh.list(h)
-	}
-}
-
-// wakeUp notes that h is used.
-func (sh *shard) wakeUp(h *hold) {
-	h.again = true
-	if h.idle {
-		h.idle = false
-		sh.idle--
-	}
-}
-
-// longest returns the hold that nobody uses for longest, nil where all are used.
-// One that was used since it was listed has not been unused since then.
-func (sh *shard) longest() *hold {
-	for h := sh.oldest; h != nil; h = sh.oldest {
-		if h.idle && !h.again {
-			return h
-		}
-		sh.unlist(h)
-		if h.idle {
-			sh.list(h)
-		}
-	}
-	return nil
-}
-
-// list puts h behind all others.
-func (sh *shard) list(h *hold) {
-	h.listed, h.again = true, false
+	h.resting, h.since = true, now
 	h.prevIdle, h.nextIdle = sh.newest, nil
 	if sh.newest != nil {
 		sh.newest.nextIdle = h
@@ -188,20 +149,15 @@ func (sh *shard) list(h *hold) {
 		sh.oldest = h
 	}
 	sh.newest = h
+	sh.idle++
 }
 
-// drop notes that h will not be used any more.
-func (sh *shard) drop(h *hold) {
-	sh.wakeUp(h)
-	sh.unlist(h)
-}
-
-// unlist takes it out again, if it is there.
-func (sh *shard) unlist(h *hold) {
-	if !h.listed {
+// wakeUp takes it out again, if it is there.
+func (sh *shard) wakeUp(h *hold) {
+	if !h.resting {
 		return
 	}
-	h.listed = false
+	h.resting = false
 	if h.prevIdle != nil {
 		h.prevIdle.nextIdle = h.nextIdle
 	} else {
@@ -213,4 +169,5 @@ func (sh *shard) unlist(h *hold) {
 		sh.newest = h.prevIdle
 	}
 	h.prevIdle, h.nextIdle = nil, nil
+	sh.idle--
 }
