@@ -73,11 +73,12 @@ fuzz:
 mutants: deps
 	$(GO) run ./proxy/torture/mutants $(if $(ONLY),-only $(ONLY))
 
-## torture: the long form (WRITES=, KILLS=, SEED=); the short one is in test,
-##   and results are in proxy/torture/RESULTS.md
+## torture: the long forms over HTTP/1.1 and HTTP/2 (WRITES=, KILLS=, SEED=,
+##   ONLY=TestTorture or TestTortureHTTP2); the short ones are in test, and
+##   results are in proxy/torture/RESULTS.md
 torture:
 	FENCEPROXY_TORTURE_WRITES=$(or $(WRITES),1000000) FENCEPROXY_TORTURE_KILLS=$(KILLS) $(if $(SEED),FENCEPROXY_TORTURE_SEED=$(SEED)) \
-		.ci/gotest -timeout 12h -v -run '^TestTorture$$' ./proxy/torture
+		.ci/gotest -timeout 12h -v -run '^$(or $(ONLY),TestTorture(HTTP2)?)$$' ./proxy/torture
 
 ## torture-shared: the same for several proxies over one store (WRITES=, FAULTS=
 ##   for each proxy, SEED=, ONLY=etcd or postgres)

@@ -16,17 +16,19 @@ type BackendOptions struct {
 	Settle time.Duration
 	// Patience is how long a write may stay at all, from its whole arrival.
 	Patience time.Duration
+	// HTTP2 has it speak HTTP/2 in clear text (h2c), and nothing else.
+	HTTP2 bool
 }
 
-// Backend is the upstream of a test: it speaks HTTP/1.1 over raw sockets, does
-// what each write's Plan says, and records it. It keeps A1 (settle) and A2 (an
-// answer means done) of the protocol, and nothing more.
+// Backend is the upstream of a test: it speaks HTTP/1.1 over raw sockets, or
+// HTTP/2, does what each write's Plan says, and records it. It keeps A1 (settle)
+// and A2 (an answer means done) of the protocol, and nothing more.
 type Backend struct {
 	h    *History
 	opts BackendOptions
 	ln   net.Listener
 	done chan struct{}  // closed by Close
-	wg   sync.WaitGroup // the listener and every connection
+	wg   sync.WaitGroup // the listener, and every connection or stream
 
 	pulse *pulse
 
@@ -51,7 +53,11 @@ func StartBackend(h *History, opts BackendOptions) (*Backend, error) {
 	b := &Backend{h: h, opts: opts, ln: ln, done: make(chan struct{}), conns: map[net.Conn]bool{}, marks: map[uint32]*mark{}}
 	b.pulse = newPulse(h)
 	b.wg.Go(func() { b.pulse.beat(b.done) })
-	b.wg.Go(b.listen)
+	if opts.HTTP2 {
+		b.wg.Go(b.listenH2)
+	} else {
+		b.wg.Go(b.listen)
+	}
 	return b, nil
 }
 
@@ -66,7 +72,12 @@ func (b *Backend) blind(now time.Duration) bool {
 }
 
 // URL is the backend's address for upstream.url.
-func (b *Backend) URL() string { return "http://" + b.ln.Addr().String() }
+func (b *Backend) URL() string {
+	if b.opts.HTTP2 {
+		return "h2c://" + b.ln.Addr().String()
+	}
+	return "http://" + b.ln.Addr().String()
+}
 
 // Close ends every connection and waits until nothing can be applied any more.
 func (b *Backend) Close() {

@@ -16,22 +16,26 @@ import (
 type brokenProxy struct {
 	name, file, old, new string
 	judges               []string // that have to find it
+	http2                bool     // over TestTortureHTTP2
 }
 
 var brokenProxies = []brokenProxy{
 	{"without the drain", "proxy/gate/state.go",
 		"\tcase s.older > 0 || before > 0:\n", "\tcase false:\n",
-		[]string{"a newer write waits until every older one is over", "applied tokens never decrease"}},
+		[]string{"a newer write waits until every older one is over", "applied tokens never decrease"}, false},
 	{"without a disk", "tokenstore/embedded/rotate.go",
 		"\tif err := s.log.append(s.hooks.afterSync); err != nil {\n", "\tif err := error(nil); err != nil {\n",
-		[]string{"what was told is in the store", "a stale token is refused for ever"}},
+		[]string{"what was told is in the store", "a stale token is refused for ever"}, false},
 	{"telling before it is on the disk", "tokenstore/embedded/commit.go",
 		"\tanswer(requests, s.apply(requests, cleared))\n", "\tanswer(requests, nil)\n\t_ = s.apply(requests, cleared)\n",
-		[]string{"what was told is in the store"}},
+		[]string{"what was told is in the store"}, false},
 	{"with a second attempt", "proxy/upstream/send.go",
 		"\treturn u.attempt(ctx, r, nc, first, whole)\n}",
 		"\ta, err := u.attempt(ctx, r, nc, first, whole)\n\tif err == nil {\n\t\treturn a, nil\n\t}\n\tif nc, err = u.dial(ctx); err != nil {\n\t\treturn nil, u.notSent(r, dialReason(ctx, err), err)\n\t}\n\treturn u.attempt(ctx, r, nc, first, whole)\n}",
-		[]string{"no write is sent or applied twice"}},
+		[]string{"no write is sent or applied twice"}, false},
+	{"taking every reset for a refusal", "proxy/upstream/h2stream.go",
+		"\tcase code == http2.ErrCodeRefusedStream:\n", "\tcase code == http2.ErrCodeRefusedStream || !s.ended:\n",
+		[]string{"what was not forwarded never arrived", "a newer write waits until every older one is over"}, true},
 }
 
 // TestBrokenProxiesAreCaught: the torture in its short form, over binaries that
@@ -41,7 +45,7 @@ func TestBrokenProxiesAreCaught(t *testing.T) {
 	for _, b := range brokenProxies {
 		t.Run(b.name, func(t *testing.T) {
 			t.Parallel()
-			o := newOrdeal(t, b.build(t), 1, 20_000, 12)
+			o := newOrdeal(t, b.build(t), b.http2, 1, 20_000, 12)
 			begin := time.Now()
 			found, err := caught(t.Context(), &o.run, o.lim, b.judges)
 			took := time.Since(begin)

@@ -3,6 +3,7 @@ package torture
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -28,13 +29,16 @@ var ErrNotSent = errors.New("no connection")
 const problemSize = 16 << 10
 
 // Client sends writes over raw sockets, so that it can stall and leave at any
-// byte. It never sends anything twice. It is for one goroutine at a time.
+// byte, or as streams. It never sends anything twice. It is for one goroutine at a time.
 type Client struct {
 	Addr string
 	H    *History
 	Keep bool // use a connection for more than one write
 	// Dial makes a connection, where it is not simply one to Addr.
 	Dial func() (net.Conn, error)
+	// Streams, where it is not nil, has every write as a stream of its connection,
+	// see NewStreams.
+	Streams *http.Transport
 
 	conn net.Conn
 	br   *bufio.Reader
@@ -51,6 +55,9 @@ func (c *Client) Close() {
 // Do sends w, follows its answer as w says, and records Send and then Answer
 // or Gone.
 func (c *Client) Do(w Write) Reaction {
+	if c.Streams != nil {
+		return c.doH2(w)
+	}
 	if c.conn == nil {
 		dial := c.Dial
 		if dial == nil {
@@ -62,11 +69,7 @@ func (c *Client) Do(w Write) Reaction {
 		}
 		c.conn, c.br = conn, bufio.NewReader(conn)
 	}
-	patience := w.Patience
-	if patience == 0 {
-		patience = 15 * time.Second
-	}
-	c.conn.SetDeadline(time.Now().Add(patience))
+	c.conn.SetDeadline(time.Now().Add(w.patience()))
 	var left atomic.Bool
 	conn := c.conn
 	leave := func() {
@@ -106,22 +109,26 @@ func (c *Client) Do(w Write) Reaction {
 		c.Close()
 	}
 	<-up.over
+	c.tell(w, r, left.Load())
+	return r
+}
 
+// tell records what came of w: Answer or Gone.
+func (c *Client) tell(w Write, r Reaction, left bool) {
 	if r.Status != 0 {
 		c.H.Add(r.event(w))
-		return r
+		return
 	}
 	gone := w.Event(Gone)
 	switch {
-	case left.Load():
+	case left:
 		gone.Name = Left
-	case errors.Is(r.Err, os.ErrDeadlineExceeded):
+	case errors.Is(r.Err, os.ErrDeadlineExceeded), errors.Is(r.Err, context.DeadlineExceeded):
 		gone.Name = Silent
 	default:
 		gone.Name = Broken
 	}
 	c.H.Add(gone)
-	return r
 }
 
 // read follows the answer to its end.
@@ -141,6 +148,12 @@ func (c *Client) read(w Write, up *upload) (r Reaction) {
 			close(up.cont)
 		}
 	}
+	c.follow(w, resp, &r)
+	return r
+}
+
+// follow reads the answer behind its head.
+func (c *Client) follow(w Write, resp *http.Response, r *Reaction) {
 	r.At = c.H.Now()
 	r.Status, r.Header = resp.StatusCode, resp.Header
 	time.Sleep(w.ReadStall)
@@ -164,12 +177,11 @@ func (c *Client) read(w Write, up *upload) (r Reaction) {
 	}
 	r.last = resp.Close
 	r.Problem = problem(resp.Header, body.Bytes())
-	return r
 }
 
 // upload is the sending half of one write.
 type upload struct {
-	conn  net.Conn
+	conn  io.Writer
 	w     Write
 	stop  chan struct{} // closed when the answer is over
 	cont  chan struct{} // closed when a 100 came
@@ -186,15 +198,23 @@ func (u *upload) send() {
 			return
 		}
 	}
+	var out []byte
+	if !u.w.Expect {
+		out = []byte(u.w.head())
+	}
+	u.body(out)
+	if tcp, ok := u.conn.(*net.TCPConn); ok && u.w.HalfClose && u.whole.Load() {
+		tcp.CloseWrite()
+	}
+}
+
+// body writes the body behind out, what there is to be sent before it.
+func (u *upload) body(out []byte) {
 	first := u.w.Body
 	if u.w.StallAfter > 0 {
 		first = min(first, u.w.StallAfter)
 	}
-	out := bytes.Repeat([]byte{'b'}, first)
-	if !u.w.Expect {
-		out = append([]byte(u.w.head()), out...)
-	}
-	if _, err := u.conn.Write(out); err != nil {
+	if _, err := u.conn.Write(append(out, bytes.Repeat([]byte{'b'}, first)...)); err != nil {
 		return
 	}
 	if rest := u.w.Body - first; rest > 0 {
@@ -206,9 +226,6 @@ func (u *upload) send() {
 		}
 	}
 	u.whole.Store(true)
-	if tcp, ok := u.conn.(*net.TCPConn); ok && u.w.HalfClose {
-		tcp.CloseWrite()
-	}
 }
 
 // wait pauses until ch is closed or, for d >= 0, d is over; false means that

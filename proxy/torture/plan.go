@@ -1,8 +1,10 @@
 package torture
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"time"
 )
 
@@ -34,7 +36,7 @@ type Plan struct {
 	End     End           `json:"end,omitempty"`    //
 	Status  uint16        `json:"status,omitempty"` // of the answer; 0 is 200
 	Size    int           `json:"size,omitempty"`   // of the answer's body, bytes
-	Pieces  int           `json:"pieces,omitempty"` // above 1: the answer is chunked and comes in so many pieces
+	Pieces  int           `json:"pieces,omitempty"` // above 1: the answer is chunked, over HTTP/2 without a length, and comes in so many pieces
 	Pause   time.Duration `json:"pause,omitempty"`  // between two of them
 	Refuse  bool          `json:"refuse,omitempty"` // answer before the body is read, and close
 	KeepOff bool          `json:"close,omitempty"`  // close the connection after the answer
@@ -47,6 +49,8 @@ const (
 	IDHeader   = "X-Write-Id"
 	PlanHeader = "X-Write-Plan"
 )
+
+func (p Plan) status() int { return int(cmp.Or(p.Status, http.StatusOK)) }
 
 func (p Plan) encode() string {
 	b, err := json.Marshal(p)

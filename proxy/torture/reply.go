@@ -11,12 +11,12 @@ import (
 // sends must not come first in the history. It reports whether the connection
 // can take another request.
 func (v *visit) answer(broken bool) bool {
+	if v.w != nil {
+		return v.answerH2(broken)
+	}
 	p := v.plan
 	last := p.KeepOff || p.Refuse || p.Late > 0
-	status := int(p.Status)
-	if status == 0 {
-		status = http.StatusOK
-	}
+	status := p.status()
 	parts := split(p.Size, p.Pieces)
 	var out bytes.Buffer
 	fmt.Fprintf(&out, "HTTP/1.1 %d %s\r\nContent-Type: text/plain\r\n", status, http.StatusText(status))

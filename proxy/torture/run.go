@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net"
+	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,7 +28,9 @@ type Run struct {
 	Addr string
 	// Relay, where there is one, is on the way of every other client.
 	Relay *Relay
-	H     *History
+	// Streams above 0: three clients in four share so many HTTP/2 connections.
+	Streams int
+	H       *History
 }
 
 // storm is what the clients of a run share.
@@ -36,6 +40,8 @@ type storm struct {
 	sent atomic.Int64
 	next atomic.Uint32   // the last ID
 	top  []atomic.Uint64 // the highest token handed out, per key
+
+	shared []*http.Transport // HTTP/2 connections, every other one through the relay
 }
 
 // Do runs until all writes are sent, then tries on every key once more that a
@@ -47,6 +53,14 @@ func (r *Run) Do(ctx context.Context) error {
 	s := &storm{Run: r, ctx: ctx, top: make([]atomic.Uint64, r.Keys)}
 	for i := range s.top {
 		s.top[i].Store(10)
+	}
+	for i := range r.Streams {
+		var dial func() (net.Conn, error)
+		if r.Relay != nil && i%2 == 0 {
+			dial = r.Relay.Dial
+		}
+		s.shared = append(s.shared, NewStreams(dial))
+		defer s.shared[i].CloseIdleConnections()
 	}
 	var wg sync.WaitGroup
 	for i := range r.Clients {
@@ -96,6 +110,9 @@ func (s *storm) client(n uint64) {
 	c := Client{Addr: s.Addr, H: s.H, Keep: n/2%4 == 0}
 	if s.Relay != nil && n%2 == 0 {
 		c.Dial = s.Relay.Dial
+	}
+	if len(s.shared) > 0 && n%4 != 0 {
+		c.Streams = s.shared[n/4%uint64(len(s.shared))]
 	}
 	defer c.Close()
 	var last *Write // to be tried again with the same token

@@ -11,6 +11,7 @@ import (
 // stand for the proxy's own defaults.
 type Settings struct {
 	Upstream  string // URL
+	HTTP2     bool   // to the backend; clients may speak it in any case
 	Settle    time.Duration
 	Response  time.Duration // response_timeout
 	Drain     time.Duration // drain_timeout

@@ -56,7 +56,7 @@ func newSiteOf(t *testing.T, bin string, s Settings, wire func(h *History, to st
 		s.Shutdown = 5 * time.Second
 	}
 	h := NewHistory()
-	b, err := StartBackend(h, BackendOptions{Settle: s.Settle / 3, Patience: s.Response + s.Settle/3})
+	b, err := StartBackend(h, BackendOptions{Settle: s.Settle / 3, Patience: s.Response + s.Settle/3, HTTP2: s.HTTP2})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,8 +64,9 @@ func newSiteOf(t *testing.T, bin string, s Settings, wire func(h *History, to st
 	s.Upstream = b.URL()
 	var relay *Relay
 	if wire != nil {
-		relay = wire(h, strings.TrimPrefix(b.URL(), "http://"))
-		s.Upstream = "http://" + relay.Addr
+		scheme, addr, _ := strings.Cut(b.URL(), "://")
+		relay = wire(h, addr)
+		s.Upstream = scheme + "://" + relay.Addr
 	}
 	p, err := NewProxy(h, bin, t.TempDir(), s)
 	if err != nil {

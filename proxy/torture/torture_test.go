@@ -50,17 +50,21 @@ type ordeal struct {
 }
 
 // newOrdeal draws all of it from the seed: the writes, the blows and the harms.
-func newOrdeal(t *testing.T, bin string, seed uint64, writes, kills int) *ordeal {
+func newOrdeal(t *testing.T, bin string, http2 bool, seed uint64, writes, kills int) *ordeal {
 	o := &ordeal{steps: Schedule(seed, kills)}
+	front := Harms{Seed: seed + 1<<32, PerMille: 12, There: 1 << 10, Back: 500, Delay: 100 * time.Millisecond}
+	back := Harms{Seed: seed, PerMille: 10, There: 4 << 10, Back: 1 << 10, Delay: 100 * time.Millisecond, Whole: true}
+	if http2 { // few connections, each with much on it
+		front.PerMille, front.There, front.Back = 80, 4<<10, 2<<10
+		back.PerMille, back.There, back.Back = 80, 8<<10, 2<<10
+	}
 	s := newSiteOf(t, bin, Settings{
-		Settle: ordealSettle, Response: ordealResponse, Drain: ordealDrain, Shutdown: 2 * time.Second, BodyLimit: "8KiB",
+		HTTP2: http2, Settle: ordealSettle, Response: ordealResponse, Drain: ordealDrain, Shutdown: 2 * time.Second, BodyLimit: "8KiB",
 	}, func(h *History, to string) *Relay {
-		return wire(t, h, "proxy and backend", to, RelayOptions{Drops: true,
-			Harm: Harms{Seed: seed, PerMille: 10, There: 4 << 10, Back: 1 << 10, Delay: 100 * time.Millisecond, Whole: true}.Of})
+		return wire(t, h, "proxy and backend", to, RelayOptions{Drops: true, Harm: back.Of})
 	})
 	o.site = s
-	o.clients = wire(t, s.h, "client and proxy", s.proxy.Addr, RelayOptions{
-		Harm: Harms{Seed: seed + 1<<32, PerMille: 12, There: 1 << 10, Back: 500, Delay: 100 * time.Millisecond}.Of})
+	o.clients = wire(t, s.h, "client and proxy", s.proxy.Addr, RelayOptions{Harm: front.Of})
 	s.lim = ordealLimits
 	clients, keys := 64, 16
 	if writes > 100_000 { // each key waits most of the time for what was lost from sight
@@ -70,6 +74,9 @@ func newOrdeal(t *testing.T, bin string, seed uint64, writes, kills int) *ordeal
 		Seed: seed, Clients: clients, Keys: keys, Writes: writes, Blows: len(o.steps), Addr: s.proxy.Addr, Relay: o.clients, H: s.h,
 		Draw:   Draw{Patience: ordealResponse, Late: s.lim.Settle / 6, Buffer: 8 << 10, Silence: ordealBound + time.Second},
 		Strike: func(i int) error { return o.striker.Strike(o.steps[i]) },
+	}
+	if http2 {
+		o.run.Streams = clients / 16
 	}
 	o.striker = &Striker{Proxy: s.proxy, H: s.h, Clients: o.clients, Backend: s.wire, Settings: s.settings, Codes: map[int]int{}}
 	for i := range o.run.Keys {
@@ -101,16 +108,26 @@ func wire(t *testing.T, h *History, between, to string, opts RelayOptions) *Rela
 // again and again, stopped, reloaded, and left without a disk. The long form is
 // set by FENCEPROXY_TORTURE_SEED, _WRITES and _KILLS; one seed draws the same
 // writes, harms and blows, though not the same interleaving.
-func TestTorture(t *testing.T) {
+func TestTorture(t *testing.T) { torture(t, false, 20_000, 12) }
+
+// TestTortureHTTP2 is the same with a backend that speaks HTTP/2, and with three
+// clients in four on HTTP/2 connections that they share, twelve on each: what is
+// lost, refused or reset is a stream then, and its connection goes on with the
+// others.
+func TestTortureHTTP2(t *testing.T) { torture(t, true, 3_000, 6) }
+
+// torture runs an ordeal; writes and kills are those of the short form.
+func torture(t *testing.T, http2 bool, writes, kills int) {
+	t.Helper()
 	seed := number(t, "FENCEPROXY_TORTURE_SEED", 1)
-	writes := number(t, "FENCEPROXY_TORTURE_WRITES", 20_000)
-	kills := number(t, "FENCEPROXY_TORTURE_KILLS", 12)
+	writes = number(t, "FENCEPROXY_TORTURE_WRITES", writes)
+	kills = number(t, "FENCEPROXY_TORTURE_KILLS", kills)
 	bin, err := Binary()
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Logf("seed %d, %d writes, %d kills", seed, writes, kills)
-	o := newOrdeal(t, bin, uint64(seed), writes, kills)
+	o := newOrdeal(t, bin, http2, uint64(seed), writes, kills)
 	fresh := o.atRest()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute+time.Duration(writes)*10*time.Millisecond+time.Duration(kills)*5*time.Second)
 	defer cancel()
@@ -126,7 +143,7 @@ func TestTorture(t *testing.T) {
 	o.tell(took)
 	if t.Failed() {
 		o.h.Keep(t)
-		t.Logf("the same again: make torture SEED=%d WRITES=%d KILLS=%d; the judges alone: FENCEPROXY_TORTURE_HISTORY=FILE go test -v -run TestSavedHistory ./proxy/torture", seed, writes, kills)
+		t.Logf("the same again: make torture ONLY=%s SEED=%d WRITES=%d KILLS=%d; the judges alone: FENCEPROXY_TORTURE_HISTORY=FILE go test -v -run TestSavedHistory ./proxy/torture", t.Name(), seed, writes, kills)
 	}
 }
 

@@ -15,7 +15,8 @@ import (
 // visit is one write at the backend.
 type visit struct {
 	b     *Backend
-	c     net.Conn
+	c     net.Conn            // nil over HTTP/2, where
+	w     http.ResponseWriter // is its stream
 	plan  Plan
 	event Event         // its ID, key and token
 	gone  chan struct{} // closed when the proxy has left
@@ -87,11 +88,7 @@ func (b *Backend) visit(c net.Conn, req *http.Request) (*visit, error) {
 // run carries the plan out, with the whole request here. It reports whether
 // the connection can take another request.
 func (v *visit) run(br *bufio.Reader, release <-chan struct{}) bool {
-	v.mu.Lock()
-	if !v.ended {
-		v.deadline = v.b.h.Now() + v.b.opts.Patience
-	}
-	v.mu.Unlock()
+	v.whole()
 	// A proxy that leaves, or whose process is killed, is noticed here, while
 	// the plan waits or writes.
 	peeked := make(chan error, 1)
@@ -103,9 +100,14 @@ func (v *visit) run(br *bufio.Reader, release <-chan struct{}) bool {
 		}
 		peeked <- err
 	})
-	return v.act(release) && <-peeked == nil
+	again := v.act(release)
+	v.late()
+	return again && <-peeked == nil
 }
 
+// act reports whether the write was answered in full, and the connection can
+// take another request. Over HTTP/2 a stream that was not answered is still to
+// be reset.
 func (v *visit) act(release <-chan struct{}) bool {
 	if v.plan.Hold {
 		select {
@@ -140,10 +142,23 @@ func (v *visit) act(release <-chan struct{}) bool {
 		case <-v.b.done:
 		}
 	}
+	return again
+}
+
+// late applies what is to take effect behind the write's end.
+func (v *visit) late() {
 	if v.plan.Late > 0 && !v.plan.Skip && v.b.sleep(v.plan.Late) {
 		v.apply()
 	}
-	return again
+}
+
+// whole is called when all of the request is here: it may not stay for ever.
+func (v *visit) whole() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if !v.ended {
+		v.deadline = v.b.h.Now() + v.b.opts.Patience
+	}
 }
 
 // apply makes the write take effect, unless it is too late for that. The
@@ -191,8 +206,7 @@ func (v *visit) of(kind Kind) Event {
 // end.
 func (v *visit) reset() {
 	v.end(Drop, 0)
-	if tcp, ok := v.c.(*net.TCPConn); ok {
-		tcp.SetLinger(0)
+	if v.c != nil { // a stream is reset by who serves it
+		breakOff(v.c)
 	}
-	v.c.Close()
 }

@@ -1,6 +1,7 @@
 package torture
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -37,14 +38,14 @@ func (w Write) Event(kind Kind) Event {
 	return Event{Kind: kind, ID: w.ID, Key: w.Key, Token: w.Token, Bare: w.Bare}
 }
 
+func (w Write) method() string { return cmp.Or(w.Method, http.MethodPut) }
+
+func (w Write) patience() time.Duration { return cmp.Or(w.Patience, 15*time.Second) }
+
 func (w Write) head() string {
 	var s strings.Builder
-	method := w.Method
-	if method == "" {
-		method = http.MethodPut
-	}
 	fmt.Fprintf(&s, "%s /things/%s HTTP/1.1\r\nHost: fence.test\r\n%s: %d\r\n%s: %s\r\nContent-Length: %d\r\n",
-		method, w.Key, IDHeader, w.ID, PlanHeader, w.Plan.encode(), w.Body)
+		w.method(), w.Key, IDHeader, w.ID, PlanHeader, w.Plan.encode(), w.Body)
 	if !w.Bare {
 		fmt.Fprintf(&s, "%s: %d\r\n", tokenHeader, w.Token)
 	}
