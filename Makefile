@@ -15,7 +15,7 @@ TESTFLAGS   ?= -race -p 1 -count=1 -timeout 20m
 # without it.
 NORACE      := ./proxy/lease ./proxy/route
 # Packages that take minutes of their own.
-STORMS      := -e /torture/attacks$$ -e /torture/leases$$ -e /torture/shared$$
+STORMS      := -e /torture$$ -e /torture/attacks$$ -e /torture/leases$$ -e /torture/shared$$
 # The long forms of the torture; WRITES is 200000 where several proxies share
 # the store.
 WRITES ?=
@@ -35,7 +35,7 @@ test: deps check
 	.ci/gotest $(TESTFLAGS) $$($(GO) list ./... | grep -v $(STORMS))
 	.ci/gotest -count=1 -timeout 5m $(NORACE)
 
-## storms: the short tortures of several proxies and of leases, and the attacks:
+## storms: the short tortures of one proxy, of several and of leases, the attacks:
 ##   smuggling, floods, slow clients, hostile upstreams (CI runs them behind test)
 storms: deps
 	.ci/gotest $(TESTFLAGS) $$($(GO) list ./... | grep $(STORMS))
@@ -74,8 +74,8 @@ mutants: deps
 	$(GO) run ./proxy/torture/mutants $(if $(ONLY),-only $(ONLY))
 
 ## torture: the long forms over HTTP/1.1 and HTTP/2 (WRITES=, KILLS=, SEED=,
-##   ONLY=TestTorture or TestTortureHTTP2); the short ones are in test, and
-##   results are in proxy/torture/RESULTS.md
+##   ONLY=TestTorture or TestTortureHTTP2); the short ones are in storms,
+##   and results are in proxy/torture/RESULTS.md
 torture:
 	FENCEPROXY_TORTURE_WRITES=$(or $(WRITES),1000000) FENCEPROXY_TORTURE_KILLS=$(KILLS) $(if $(SEED),FENCEPROXY_TORTURE_SEED=$(SEED)) \
 		.ci/gotest -timeout 12h -v -run '^$(or $(ONLY),TestTorture(HTTP2)?)$$' ./proxy/torture
