@@ -78,11 +78,13 @@ func checkCovered(t *testing.T, table *Table, target string, m *Match) {
 	key, keyErr := table.Keys(m, byHand("PUT", target, "X-To: 9"), nil)
 	var again strings.Builder
 	again.Write(appendValue(nil, m.path, true))
+	// The folded form is decoded: a `?` in it would part the path from a query.
+	small := string(appendValue(nil, fold(path, PathPolicy{}), true))
 	for name, other := range map[string]string{
 		"escaped again": again.String(),
 		"small hex":     lowerHex(path),
 		"capitals":      strings.ToUpper(path),
-		"small letters": fold(path, PathPolicy{}),
+		"small letters": small,
 		"a slash more":  path + "/",
 	} {
 		r := byHand("PUT", other+"?"+query, "X-To: 9")
