@@ -133,3 +133,31 @@ func TestH2LostIsToldFirst(t *testing.T) {
 		}
 	})
 }
+
+// Others' bytes may keep it from leaving, for as long as the upstream takes none of
+// them: a newer write does not wait for that.
+func TestH2LostIsNotToldForLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		over := make(chan struct{})
+		u, done := pipedH2(t, func(w *h2wire) {
+			w.request() // and never answers
+			w.head()    // of the other, and reads no more
+			<-over
+		})
+		r := put()
+		r.Timeout = time.Second
+		start := time.Now()
+		lost := sent(t, u, r)
+		synctest.Wait()
+		other := sent(t, u, long(put()))
+		if res := <-lost; res.outcome != unsettled(ReasonTimeout) {
+			t.Errorf("outcome %v (%v)", res.outcome, res.err)
+		}
+		if took := time.Since(start); took > r.Timeout+h2StuckWrite {
+			t.Errorf("it was called lost after %v", took)
+		}
+		close(over)
+		<-other
+		done()
+	})
+}

@@ -431,6 +431,43 @@ func TestRaiseOfWhoHasLeft(t *testing.T) {
 	})
 }
 
+// The same where the raise is recorded before it is seen that its caller has left:
+// then he is the later one, and tells. Of the two, which have both happened by then,
+// the runtime picks one: 64 times the wrong one is not to be feared.
+func TestRaiseOfWhoLeavesLate(t *testing.T) {
+	inTime(t, func(r *rig) {
+		a := r.proxy("RA")
+		a.port.Deafen(true)
+		for n := range uint64(64) {
+			want := tokenstore.Mark{Key: "k", Token: tok(n + 1)}
+			ctx, leave := context.WithCancel(context.Background())
+			g, err := a.store.Acquire(leavesLate{ctx, leave}, []tokenstore.Mark{want})
+			if err == nil {
+				g.Release()
+				continue
+			}
+			synctest.Wait()
+			if m, _ := a.raised.Load(want.Key); m != want {
+				t.Errorf("the gate is told of %+v, want %+v", m, want)
+			}
+			return
+		}
+		t.Error("nobody has left")
+	})
+}
+
+// leavesLate ends when it is waited for, and what is waited for beside it has come.
+type leavesLate struct {
+	context.Context
+	leave context.CancelFunc
+}
+
+func (c leavesLate) Done() <-chan struct{} {
+	time.Sleep(time.Second)
+	c.leave()
+	return c.Context.Done()
+}
+
 // Who waits for the answer tells the gate himself.
 func TestRaiseOfWhoWaits(t *testing.T) {
 	inTime(t, func(r *rig) {
