@@ -148,7 +148,16 @@ func (p *Proxy) Resume() { p.process.Signal(syscall.SIGCONT) }
 // Run runs the binary with a command that takes the configuration, and returns
 // what it printed.
 func (p *Proxy) Run(args ...string) (string, error) {
-	out, err := exec.Command(p.binary, append(args, "--config", p.config)...).CombinedOutput()
+	return p.run(append(args, "--config", p.config))
+}
+
+// Keys runs fenceproxy keys on the process that runs now.
+func (p *Proxy) Keys(args ...string) (string, error) {
+	return p.run(append([]string{"keys", "--admin", p.Admin}, args...))
+}
+
+func (p *Proxy) run(args []string) (string, error) {
+	out, err := exec.Command(p.binary, args...).CombinedOutput()
 	if err != nil {
 		err = fmt.Errorf("%v: %w\n%s", args, err, out)
 	}

@@ -2,6 +2,7 @@ package shared
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -201,5 +202,43 @@ func TestHeldTokenAsksNobody(t *testing.T) {
 			}
 		}
 		f.judge()
+	})
+}
+
+// A write at B waits for one at A. Which keys are busy each tells of what it has
+// itself, but for the highest token, which it hears of; and nothing once both are
+// over, though both hold the key still.
+func TestBusyKeysOfEachProxy(t *testing.T) {
+	everyEngine(t, func(t *testing.T, start func() (engine, error)) {
+		f := newFleet(t, start, 2, torture.Settings{Store: torture.Shared{TTL: time.Minute, Margin: margin}})
+		a, b := f.members[0], f.members[1]
+		w1 := f.held("k", 1)
+		r1 := f.goes(a, w1)
+		f.arrives(w1, prompt)
+		f.busy(a, `thing:k +1 +1 for \S+ +- +- +things +-\n`)
+		f.busy(b, "")
+		w2 := f.held("k", 2)
+		r2 := f.goes(b, w2)
+		f.busy(b, `thing:k +2 +- +- +1 +things +-\n`)
+		f.busy(a, `thing:k +2 +1 for \S+ +- +- +things +-\n`)
+		f.back.Release(w1.ID)
+		f.wants(f.get(r1), 200, "", "yes")
+		f.arrives(w2, prompt)
+		f.busy(b, `thing:k +2 +1 for \S+ +- +- +things +-\n`)
+		f.busy(a, "")
+		f.back.Release(w2.ID)
+		f.wants(f.get(r2), 200, "", "yes")
+		f.busy(b, "")
+		f.judge()
+	})
+}
+
+// busy waits until keys list --busy prints just these rows for m.
+func (f *fleet) busy(m *member, rows string) {
+	f.Helper()
+	want := regexp.MustCompile(`^KEY +HIGHEST +IN FLIGHT +UNSETTLED +WAITING +RULE +WHY\n` + rows + `$`)
+	f.eventually(prompt, fmt.Sprintf("keys list --busy at %s prints %q", m.name, rows), func() bool {
+		out, err := m.Keys("list", "--busy")
+		return err == nil && want.MatchString(out)
 	})
 }
