@@ -100,7 +100,7 @@ func (g *Gate) busyAt(key tokenstore.Key) (b Busy, ok bool) {
 	if e == nil || !e.isBusy() {
 		return b, false
 	}
-	b = Busy{Key: key, Highest: e.durable.token, Exists: e.durable.exists, Holder: e.durable.holder, Waiting: len(e.waiters)}
+	b = Busy{Key: key, Highest: e.durable.token, Exists: e.durable.exists, Holder: e.durable.holder, Waiting: e.waiting()}
 	for c := e.registered; c != nil; c = c.next {
 		if c.ticket.phase == unsettled {
 			b.Unsettled++
@@ -119,4 +119,4 @@ func (g *Gate) busyAt(key tokenstore.Key) (b Busy, ok bool) {
 
 // isBusy reports whether writes are in flight, unsettled or waiting. The lock is
 // held.
-func (e *entry) isBusy() bool { return e.registered != nil || len(e.waiters) > 0 }
+func (e *entry) isBusy() bool { return e.registered != nil || e.waiting() > 0 }

@@ -1,10 +1,12 @@
 package gate
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/fenceproxy/fenceproxy/tokenstore"
@@ -118,6 +120,46 @@ func TestBusyElsewhere(t *testing.T) {
 		if b, ok := r.gate.BusyNowhere(); !ok || b.Unsettled != 1 || b.Why != "reset" {
 			t.Errorf("%+v", b)
 		}
+	})
+}
+
+// Over a shared store a write waits on its keys without a token, too: for the store
+// where there is no other key, and else for what that one waits for.
+func TestBusyUnordered(t *testing.T) {
+	inFleetTime(t, func(r *rig, f *fleet) {
+		tell := func(want string) {
+			t.Helper()
+			got := ""
+			all, _ := r.walk("", 10)
+			for _, b := range all {
+				got += fmt.Sprintf("%s: %d in flight, %d waiting. ", b.Key, b.InFlight, b.Waiting)
+				if st := r.gate.Status(b.Key, b.Exists); st.Waiting != b.Waiting {
+					t.Errorf("Status says that %d wait", st.Waiting)
+				}
+			}
+			if got != want {
+				t.Errorf("%q, want %q", got, want)
+			}
+		}
+		release := f.disk.hold(&f.disk.holdSync)
+		u := r.bare("u").mustWait()
+		tell("k: 0 in flight, 1 waiting. ")
+		release()
+		synctest.Wait()
+		u.mustBeSent()
+		w := r.startOn("w", time.Hour, on("a", 1), Claim{Key: "b", Unordered: true}).mustWait()
+		tell("a: 0 in flight, 1 waiting. b: 0 in flight, 1 waiting. k: 1 in flight, 0 waiting. ")
+		inUse := (*tokenstore.InUseError)(nil)
+		if _, err := r.gate.Forget(t.Context(), "b", nil); !errors.As(err, &inUse) || inUse.Why != "a write is waiting" {
+			t.Errorf("forgotten: %v", err)
+		}
+		close(f.last.drained)
+		synctest.Wait()
+		w.mustBeSent()
+		tell("a: 1 in flight, 0 waiting. b: 1 in flight, 0 waiting. k: 1 in flight, 0 waiting. ")
+		u.answer()
+		w.answer()
+		tell("")
 	})
 }
 

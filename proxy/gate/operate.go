@@ -168,10 +168,10 @@ func (g *Gate) beginForget(s *shard, key tokenstore.Key) (*entry, error) {
 	why := e.busy()
 	switch {
 	case why != "":
-	case len(e.waiters) == 1:
+	case e.waiting() == 1:
 		why = "a write is waiting"
-	case len(e.waiters) > 1:
-		why = fmt.Sprintf("%d writes are waiting", len(e.waiters))
+	case e.waiting() > 1:
+		why = fmt.Sprintf("%d writes are waiting", e.waiting())
 	case e.doubt:
 		why = "nobody knows whether its last raise is on record; raise it again, and then forget it"
 	case g.quarantine.Load() && !s.vouched[key] && (g.unordered.Load() || !e.durable.fresh):

@@ -318,7 +318,7 @@ func (p *property) quiet() {
 	}
 	for i := range p.gate.table.shard {
 		for k, e := range p.gate.table.shard[i].active {
-			if e.refs != 0 || !e.rests || e.registered != nil || len(e.waiters) != 0 {
+			if e.refs != 0 || !e.rests || e.registered != nil || len(e.waiters) != 0 || e.placeless != 0 {
 				p.Fatalf("key %s: left behind: %+v", k, e)
 			}
 		}

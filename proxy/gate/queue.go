@@ -57,12 +57,15 @@ func (t *Ticket) enqueue() {
 	}
 	t.queue = &queue{woken: make(chan struct{}, 1)}
 	for i := range t.claims {
-		if c := &t.claims[i]; !c.Unordered {
-			c.place = c.entry.placeOf(c.Token)
-			c.entry.waiters = append(c.entry.waiters, c)
-			if t.looks {
-				c.entry.lookers++
-			}
+		c := &t.claims[i]
+		if c.Unordered {
+			c.entry.placeless++
+			continue
+		}
+		c.place = c.entry.placeOf(c.Token)
+		c.entry.waiters = append(c.entry.waiters, c)
+		if t.looks {
+			c.entry.lookers++
 		}
 	}
 }
@@ -129,6 +132,8 @@ func (t *Ticket) dequeue() {
 			if t.looks {
 				e.lookers--
 			}
+		} else { // not by c: what is only looked on may have lost its token meanwhile
+			e.placeless--
 		}
 	}
 }

@@ -171,7 +171,7 @@ func inTime(t *testing.T, f func(r *rig)) {
 		}
 		for i := range r.gate.table.shard {
 			for k, e := range r.gate.table.shard[i].active {
-				if e.refs != 0 || !e.rests || e.registered != nil || len(e.waiters) != 0 {
+				if e.refs != 0 || !e.rests || e.registered != nil || len(e.waiters) != 0 || e.placeless != 0 {
 					t.Errorf("key %s: left behind: %+v", k, e)
 				}
 			}

@@ -54,7 +54,7 @@ func (g *Gate) Status(key tokenstore.Key, recorded bool) Status {
 	if e == nil {
 		return st
 	}
-	st.Waiting = len(e.waiters)
+	st.Waiting = e.waiting()
 	for c := e.registered; c != nil; c = c.next {
 		if c.ticket.phase == unsettled {
 			st.Unsettled = append(st.Unsettled, c.unsettled())

@@ -65,6 +65,7 @@ type entry struct {
 	registered *claim   // in flight and unsettled, a list
 	waiters    []*claim // whose tickets wait
 	lookers    int      // of the waiters: those that are only looked on
+	placeless  int      // tickets that wait and have no token here, so that they have no place
 	seq        uint64   // the number of the last unordered write that registered
 	hurries    uint64   // counts the calls of hurry
 
@@ -73,6 +74,9 @@ type entry struct {
 	kept    *place
 	keptFor tokenstore.Token
 }
+
+// waiting is how many wait, for whatever it is.
+func (e *entry) waiting() int { return len(e.waiters) + e.placeless }
 
 // placeOf is the place of a write with token t that comes now.
 func (e *entry) placeOf(t tokenstore.Token) place {
