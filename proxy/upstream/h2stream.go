@@ -59,7 +59,7 @@ type h2stream struct {
 
 	// And of its end:
 	freed      bool          // it counts no more on the connection
-	told       chan struct{} // closed when the upstream was told; nil where there is nothing to tell
+	told       chan struct{} // of a write that is lost from sight; see tell
 	reset      bool          // by the upstream
 	stopReason Reason        // why the upload was stopped although the stream stood
 	failed     Reason        // why the upload ended early
@@ -316,47 +316,13 @@ func (s *h2stream) free() {
 	case s.id == 0:
 		s.c.refund(s.need.window)
 	case !s.reset && !(s.ended && s.sent):
-		id := s.id
-		if s.c.err == nil { // else it hears of the connection's end
-			s.told = make(chan struct{})
-			s.c.push(h2item{control: func(w *http2.Framer) { w.WriteRSTStream(id, http2.ErrCodeCancel) }, told: s.told})
-		}
+		s.tell()
 		if s.c.resets++; s.c.resets >= h2MaxResets {
 			s.c.retired = true // servers take many of them for an attack
 		}
 	}
 	delete(s.c.streams, s.id)
 	s.c.released(s.need)
-}
-
-// outcome is what is known by now. Only the caller's goroutine calls it.
-//
-// The settle time of a write that is lost begins when this returns: not before the
-// upstream can know, as what it does about a request that breaks off, it does when
-// it hears of that. A process that stands still between the two, for longer than
-// settle, would let a newer write go first. Others' bytes on the connection may be
-// why that takes long: it is not their fault, and not waited for.
-func (s *h2stream) outcome() Outcome {
-	s.c.mu.Lock()
-	defer s.c.mu.Unlock()
-	o := s.c.pool.u.judge(facts{
-		left:   s.left || !s.over, // what may still be written counts as having left
-		sent:   s.sent,
-		whole:  s.ended,
-		status: s.head.status,
-		lost:   s.lost,
-		upload: s.failed,
-	})
-	if told := s.told; told != nil && s.settles && o.Fate == Unsettled {
-		s.told = nil
-		s.c.mu.Unlock()
-		select {
-		case <-told:
-		case <-time.After(h2StuckWrite):
-		}
-		s.c.mu.Lock()
-	}
-	return o
 }
 
 // close ends the stream where it is not over, and waits for the upload. Only

@@ -7,7 +7,8 @@ import "time"
 const (
 	// A write that the kernel does not take for so long sends new requests to
 	// another connection, and after h2PassOver those that wait behind it, too. A
-	// request that is given up waits so long for its RST_STREAM to be written.
+	// request that is given up waits so long for its RST_STREAM to be written, and
+	// ends a connection that nobody else is on.
 	h2StuckWrite = 10 * time.Millisecond
 	h2PassOver   = 50 * time.Millisecond
 	// The kernel has so long to take what was being written of a request that is

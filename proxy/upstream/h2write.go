@@ -22,7 +22,7 @@ type h2item struct {
 	end    bool // END_STREAM
 
 	control   func(*http2.Framer)
-	told      chan struct{} // closed when it was written, or never will be; nil: nobody waits
+	told      chan struct{} // see h2stream.told
 	reply     bool
 	table     bool // the upstream set the size of its HPACK table
 	tableSize uint32
@@ -252,7 +252,7 @@ func (c *h2conn) wrote(items []h2item, n, wire int, err error) {
 	}
 	for i := range items {
 		it := &items[i]
-		if it.told != nil {
+		if it.told != nil && err == nil {
 			close(it.told)
 		}
 		if !it.taken {
