@@ -309,7 +309,7 @@ func (s *h2stream) free() {
 	}
 	s.freed = true
 	s.disarm()
-	if s.ended && s.c.pool.u.unproven(s.head.status) {
+	if s.ended && s.judge().Fate == Unsettled {
 		s.owe() // it is lost from sight as well
 	}
 	switch {

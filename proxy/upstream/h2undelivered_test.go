@@ -3,6 +3,7 @@ package upstream
 import (
 	"bytes"
 	"context"
+	"io"
 	"net"
 	"syscall"
 	"testing"
@@ -46,6 +47,23 @@ func (w *h2wire) comesToo(id uint32) bool {
 	}
 }
 
+// givesUp waits until u has ended its connection by itself.
+func givesUp(t *testing.T, u *Upstream) {
+	t.Helper()
+	for end := time.Now().Add(5 * time.Second); ; time.Sleep(h2LostWrite / 10) {
+		u.h2.mu.Lock()
+		n := len(u.h2.conns)
+		u.h2.mu.Unlock()
+		switch {
+		case n == 0:
+			return
+		case time.Now().After(end):
+			t.Error("the connection goes on")
+			return
+		}
+	}
+}
+
 // A write that the kernel has taken as a whole, and the upstream has not, when it
 // is given up. The connection may live on for others.
 func TestH2GivenUpNeverLeaves(t *testing.T) {
@@ -73,7 +91,7 @@ func TestH2GivenUpNeverLeaves(t *testing.T) {
 			if res := exchangeOnce(t, context.Background(), u, r); res.outcome != unsettled(ReasonTimeout) {
 				t.Fatalf("%v (%v)", res.outcome, res.err)
 			}
-			time.Sleep(3 * h2LostWrite)
+			givesUp(t, u)
 			close(lost)
 			if <-came {
 				t.Error("all of the write came to the upstream after it was given up")
@@ -105,10 +123,47 @@ func unprovenNeverLeaves(t *testing.T, follow bool) {
 	if res := exchangeOnce(t, context.Background(), u, r); res.outcome != unsettled(ReasonStatus(202)) {
 		t.Fatalf("%v (%v)", res.outcome, res.err)
 	}
-	time.Sleep(3 * h2LostWrite)
+	givesUp(t, u)
 	close(lost)
 	if <-came {
 		t.Error("all of the write came to the upstream when its settle time may be over")
+	}
+	done()
+}
+
+// The same of a call that the upstream has ended while its client was still
+// sending: what it had not read of that by then does not come to it later.
+func TestH2EndedEarlyNeverLeaves(t *testing.T) {
+	const size = 60 << 10
+	lost, came := make(chan struct{}), make(chan bool, 1)
+	u, done := listenNarrow(t, func(w *h2wire) {
+		id := w.head().id
+		w.say(id, "200", true, "grpc-status", "0")
+		<-lost
+		n := 0
+		for n < size {
+			f, err := w.fr.ReadFrame()
+			if err != nil {
+				break
+			}
+			if d, ok := f.(*http2.DataFrame); ok {
+				n += len(d.Data())
+			}
+		}
+		came <- n == size
+	})
+	r := put()
+	r.Header.Set("Content-Type", "application/grpc")
+	more, goOn := io.Pipe()
+	r.Body, r.Length = io.MultiReader(bytes.NewReader(make([]byte, size)), more), -1
+	r.Interrupt = func() { goOn.Close() }
+	if res := exchangeOnce(t, context.Background(), u, r); res.outcome != unsettled(ReasonEarlyEnd) {
+		t.Fatalf("%v (%v)", res.outcome, res.err)
+	}
+	givesUp(t, u)
+	close(lost)
+	if <-came {
+		t.Error("all of the call came to the upstream when its settle time may be over")
 	}
 	done()
 }
