@@ -51,6 +51,7 @@ func FuzzRecord(f *testing.F) {
 	for n := range len(value) {
 		f.Add([]byte("k"), value[:n])
 	}
+	value = bytes.Clone(value)
 	value[flagsAt] = 2
 	f.Add([]byte("k"), value)
 	f.Fuzz(func(t *testing.T, key, value []byte) {
