@@ -45,8 +45,8 @@ func isHost(host string) bool {
 	if host == "" {
 		return true
 	}
-	if _, err := netip.ParseAddr(host); err == nil {
-		return true
+	if ip, err := netip.ParseAddr(host); err == nil {
+		return ip.Zone() == "" || hostName.MatchString(ip.Zone()) // netip takes any text for a zone
 	}
 	last := host[strings.LastIndexByte(host, '.')+1:]
 	return hostName.MatchString(host) && (last == "" || last[0] < '0' || last[0] > '9')

@@ -166,7 +166,13 @@ func FuzzLoad(f *testing.F) {
 		if r.Err() != nil {
 			return
 		}
-		if c.Upstream.URL == "" || (c.Store.Embedded == nil) == (c.Store.Memory == nil) {
+		stores, s := 0, c.Store
+		for _, there := range []bool{s.Embedded != nil, s.Memory != nil, s.Etcd != nil, s.Postgres != nil, s.Redis != nil} {
+			if there {
+				stores++
+			}
+		}
+		if c.Upstream.URL == "" || stores != 1 {
 			t.Error("an incomplete configuration has no error")
 		}
 		for i, rule := range c.Rules {

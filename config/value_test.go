@@ -20,6 +20,7 @@ func TestAddresses(t *testing.T) {
 		{"0.0.0.0:80", true, false, true},
 		{"[::]:80", true, false, true},
 		{"[fe80::1%eth0]:80", true, false, false},
+		{in: "[fe80::1%eth0 a]:80"},
 		{"svc.example.:80", true, false, false},
 		{"localhost.example:80", true, false, false},
 		{"127.0.0.1.example:80", true, false, false},

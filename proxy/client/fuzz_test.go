@@ -41,6 +41,8 @@ func FuzzAnswer(f *testing.F) {
 		{409, problem + "; charset=utf-8", "", `{"type":"urn:fenceproxy:problem:lease-held","status":409,"holder":"h"}`},
 		{201, "application/json", "", `{"key":"k","id":"x","token":"7","expires_in":"30s"}`},
 		{201, "application/json", "", `{"key":"k","id":"x","token":"7.1","expires_in":"30s"}`},
+		{201, "application/json", "", `{"key":"other","id":"x","token":"7","expires_in":"30s"}`},
+		{201, "application/json", "", `{"key":"k","id":"","token":"7","expires_in":"30s"}`},
 		{200, "application/json", "", `{"key":"k","expires_in":"0s"}`},
 		{204, "", "", ``}, {302, "text/html", "unknown", `<`},
 	} {

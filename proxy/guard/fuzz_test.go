@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/fenceproxy/fenceproxy/proxy/wire"
 )
@@ -57,9 +58,12 @@ func FuzzHost(f *testing.F) {
 		if !g.Trusts(&http.Request{Host: host}) {
 			return
 		}
-		name := strings.ToLower(host)
-		if parts := hostPort.FindStringSubmatch(name); parts != nil {
+		name := host
+		if parts := hostPort.FindStringSubmatch(host); parts != nil {
 			name = parts[1] + parts[2]
+		}
+		if strings.IndexFunc(name, func(r rune) bool { return r >= utf8.RuneSelf }) < 0 {
+			name = strings.ToLower(name)
 		}
 		ip, err := netip.ParseAddr(name)
 		if name != "localhost" && name != "admin.example" && (err != nil || !ip.IsLoopback()) {

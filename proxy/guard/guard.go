@@ -57,7 +57,7 @@ func New(o Options) *Guard {
 	}
 	g := &Guard{o: o, hosts: map[string]bool{}}
 	for _, h := range o.Hosts {
-		g.hosts[strings.ToLower(h)] = true
+		g.hosts[small(h)] = true
 	}
 	return g
 }
@@ -80,8 +80,8 @@ func (g *Guard) Wrap(next http.Handler) http.Handler {
 // Trusts reports whether the Host of a request means this listener and nothing
 // else.
 func (g *Guard) Trusts(r *http.Request) bool {
-	host := hostOf(r.Host)
-	return g.o.AnyHost || loopback(host) || g.hosts[strings.ToLower(host)]
+	host := small(hostOf(r.Host))
+	return g.o.AnyHost || loopback(host) || g.hosts[host]
 }
 
 func (g *Guard) host(w http.ResponseWriter, r *http.Request) bool {
@@ -170,8 +170,19 @@ func hostOf(hostport string) string {
 	return host
 }
 
+// small makes small letters of ASCII alone: what Unicode folds to a name's letters
+// is another name.
+func small(host string) string {
+	return strings.Map(func(r rune) rune {
+		if 'A' <= r && r <= 'Z' {
+			r += 'a' - 'A'
+		}
+		return r
+	}, host)
+}
+
 func loopback(host string) bool {
-	if strings.EqualFold(host, "localhost") {
+	if host == "localhost" {
 		return true
 	}
 	ip, err := netip.ParseAddr(host)

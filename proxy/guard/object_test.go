@@ -53,6 +53,9 @@ func FuzzObject(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
+		if strings.Count(text, "[")+strings.Count(text, "{") >= 10_000 {
+			return // encoding/json nests no deeper, and a Decoder does not count the object around a value
+		}
 		want, wantErr := tokens(text)
 		var got []nameValue
 		err := eachMember([]byte(text), func(name string, value []byte) error {

@@ -114,6 +114,7 @@ func TestBodyKeys(t *testing.T) {
 		{"XML namespace changes", "{xml:/a/b}", asXML, `<a><b xmlns="u">1</b></a>`, none, "namespace"},
 		{"XML attribute twice", "{xml:/a/@b}", asXML, `<a b="1" b="2"/>`, none, "twice"},
 		{"XML attribute with prefix", "{xml:/a/@b}", asXML, `<a xmlns:x="u" b="1" x:b="2"/>`, none, "prefix"},
+		{"XML attribute that is a prefix too", "{xml:/a/@b}", asXML, `<a b="1" xmlns:b="2"/>`, none, "prefix"},
 		{"XML attribute in other letter case", "{xml:/a/@b}", asXML, `<a B="1"/>`, none, "spelt"},
 		{"XML attribute with a tab", "{xml:/a/@b}", asXML, "<a b='1\t2'/>", none, "tab"},
 		{"XML attribute without quotes", "{xml:/a/@b}", asXML, "<a b=1/>", none, "valid XML"},

@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -118,10 +119,17 @@ func foldField(name string) string {
 }
 
 // foldsToField reports whether a framework may take name for the field whose
-// folded name is wanted. A bracket that is not closed is a `_` to some.
+// folded name is wanted. A bracket that is not closed is a `_` to some, and
+// nobody knows in which order others take brackets and spaces off the ends.
 func foldsToField(name, wanted string) bool {
-	return foldField(name) == wanted || strings.IndexByte(name, '[') >= 0 && foldField(strings.ReplaceAll(name, "[", "_")) == wanted
+	if foldField(name) == wanted {
+		return true
+	}
+	return strings.ContainsAny(name, "[]") &&
+		(foldField(strings.ReplaceAll(name, "[", "_")) == wanted || foldField(strings.TrimFunc(name, isBlankOrBracket)) == wanted)
 }
+
+func isBlankOrBracket(r rune) bool { return unicode.IsSpace(r) || r == '[' || r == ']' }
 
 // hasMethodField reports whether the query carries `_method` in any spelling
 // that a framework may take for it. A broken query is searched as well as it

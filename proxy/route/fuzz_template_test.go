@@ -8,10 +8,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/fenceproxy/fenceproxy/tokenstore"
 )
 
 // FuzzTemplate: whatever is accepted can be filled, without a panic, and two
-// requests have one key exactly when all the values in it are the same.
+// requests have one key exactly when all the values in it are the same. one and
+// other are those of each request, parted by commas: the last stands for the rest.
 func FuzzTemplate(f *testing.F) {
 	for _, seed := range [][4]string{
 		{"/a/{id}", "account:{id}", "1", "2"}, {"/a/{id:[0-9]{2}}/*", "{id}/{*}", "1", "2"}, {"/*", "{host}:{method}:{path}", "a/b", "a"},
@@ -19,12 +22,15 @@ func FuzzTemplate(f *testing.F) {
 		{"/a/{x}/{y}", "{x|int}:{y|lower}", "01/A", "1/a"}, {"/a/{x}", "{x|trim|uuid}:{query.x|trim}", "x", "y"},
 		{"/a", "{json:/x}:{json:/y|lower}", "a", "A"}, {"/a/{x}", "{form.x}:{x}", "a:b", "a"}, {"/a", "{xml:/a/x}:{xml:/a/@y}", "1", "2"},
 		{"/*", "{grpc.service}:{grpc.method}", "S/M", "S"},
+		// What would be one key, were the template taken or a value not escaped.
+		{"/a/{x}/{y}", "{x}-{y}", "1-2,3", "1,2-3"}, {"/a/{x}/{y}", "{x}:{y}", "1:2,3", "1,2:3"}, {"/a/{x}/*", "{*}/{x}", "1,2/3", "3/1,2"},
+		{"/a", "{query.x}|{header.X-To}", "1|2,3", "1,2|3"}, {"/a", "{json:/x}:{json:/y}", "%3A,1", ":,1"}, {"/a/{x}/*", "{*}:{path}", "1,%2F", "1,/"},
 	} {
 		f.Add(seed[0], seed[1], seed[2], seed[3])
 	}
 	f.Fuzz(func(t *testing.T, path, key, one, other string) {
-		if strings.Contains(path, "{") && len(path) > 60 {
-			return // big expressions are slow, and not the subject
+		if strings.Contains(path, "{") && len(path) > 60 || max(len(one), len(other)) > 2*tokenstore.MaxKey {
+			return // big expressions are slow, and not the subject; no key is as long
 		}
 		table, err := New([]Rule{{Name: "r", Paths: []string{path}, Keys: keyed(key)}}, Options{})
 		var errs Errors
@@ -42,28 +48,36 @@ func FuzzTemplate(f *testing.F) {
 	})
 }
 
-// fill makes the key of a request that has the value in its path and
-// everywhere else, and tells the values that the key is made of; "" where it
-// has none.
+// fill makes the key of a request that has the values in its path and everywhere
+// else, and tells those that the key is made of; "" where it has none.
 func fill(t *testing.T, table *Table, path, value string) (string, []string) {
 	t.Helper()
+	values, n := strings.Split(value, ","), -1
+	next := func() string {
+		n++
+		return values[min(n, len(values)-1)]
+	}
 	target := ""
 	for rest := path; rest != ""; {
 		begin := strings.IndexByte(rest, '{')
 		if begin < 0 {
-			target += strings.TrimSuffix(rest, "*") + value
+			before, star := strings.CutSuffix(rest, "*")
+			if target += before; star {
+				target += next()
+			}
 			break
 		}
 		end := begin + closing(rest[begin:])
-		target += rest[:begin] + value
+		target += rest[:begin] + next()
 		rest = rest[end+1:]
 	}
-	r := byHand("PUT", string(appendValue(nil, target, true))+"?x="+url.QueryEscape(value), "X-To: "+value)
+	one, two := values[0], values[min(1, len(values)-1)]
+	r := byHand("PUT", string(appendValue(nil, target, true))+"?x="+url.QueryEscape(one), "X-To: "+two)
 	m, err := table.Match(r)
 	if err != nil || !m.Covered() {
 		return "", nil
 	}
-	body := bodyWith(m.cover.body, value, r.Header)
+	body := bodyWith(m.cover.body, one, two, r.Header)
 	keys, err := table.Keys(&m, r, body)
 	if err != nil {
 		return "", nil
@@ -78,19 +92,19 @@ func fill(t *testing.T, table *Table, path, value string) (string, []string) {
 	return string(keys[0]), tuple
 }
 
-// bodyWith is a body that has a value as x and as y.
-func bodyWith(kind source, value string, h http.Header) []byte {
+// bodyWith is a body that has two values as x and as y.
+func bodyWith(kind source, x, y string, h http.Header) []byte {
 	switch kind {
 	case fromJSON:
 		h.Set("Content-Type", "application/json")
-		text, _ := json.Marshal(map[string]string{"x": value, "y": value})
+		text, _ := json.Marshal(map[string]string{"x": x, "y": y})
 		return text
 	case fromForm:
 		h.Set("Content-Type", "application/x-www-form-urlencoded")
-		return []byte(url.Values{"x": {value}, "y": {value}}.Encode())
+		return []byte(url.Values{"x": {x}, "y": {y}}.Encode())
 	case fromXML:
 		h.Set("Content-Type", "application/xml")
-		return []byte(`<a y="` + value + `"><x>` + value + `</x></a>`)
+		return []byte(`<a y="` + y + `"><x>` + x + `</x></a>`)
 	}
 	return nil
 }

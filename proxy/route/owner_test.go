@@ -56,6 +56,7 @@ func TestOwners(t *testing.T) {
 func FuzzOwners(f *testing.F) {
 	f.Add("42")
 	f.Add("a b/ü%2F\x00:")
+	f.Add("A-b_c.d~9/é")
 	table, err := New([]Rule{{Name: "r", Paths: []string{"/x"}, Keys: []KeySpec{{Key: "k:{query.id}:{query.id}/{path}", Header: "T"}}}}, Options{})
 	if err != nil {
 		f.Fatal(err)

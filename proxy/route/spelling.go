@@ -159,11 +159,9 @@ func (s *spelling) escape(p string, i int, b byte, start int) {
 			s.depart(departsBadly, "a doubled percent-escape (%25 before two hex digits)")
 		}
 	case b == '.':
-		end := strings.IndexByte(p[start:], '/')
-		if end < 0 {
-			end = len(p) - start
-		}
-		if isDots(dotted(p[start : start+end])) {
+		// No more of the segment than can be dots: it is looked at for each escape.
+		seg, _, _ := strings.Cut(p[start:min(start+len("%2e%2e/"), len(p))], "/")
+		if isDots(dotted(seg)) {
 			s.depart(departsByForm, "an encoded dot segment (%2e)")
 		} else {
 			s.depart(departsByForm, "an escaped unreserved character (%2E is .)")
@@ -206,6 +204,8 @@ func hidesDots(p string) bool {
 	return false
 }
 
-func dotted(seg string) string { return strings.NewReplacer("%2e", ".", "%2E", ".").Replace(seg) }
+var dots = strings.NewReplacer("%2e", ".", "%2E", ".")
+
+func dotted(seg string) string { return dots.Replace(seg) }
 
 func isDots(seg string) bool { return seg == "." || seg == ".." }

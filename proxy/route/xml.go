@@ -137,13 +137,13 @@ func (w *xmlWalk) start(e *xml.StartElement) {
 // which this decoder does not see to.
 func (w *xmlWalk) attributes(attrs []xml.Attr, depth int) {
 	wanted := w.attribute != "" && w.onWay == len(w.steps)
-	for i, a := range attrs {
+	before := map[string]bool{}
+	for _, a := range attrs {
 		name := fullName(a.Name)
-		for _, before := range attrs[:i] {
-			if fullName(before.Name) == name {
-				w.refuse("cannot be read: an element has the attribute " + strconv.Quote(name) + " twice")
-			}
+		if before[name] {
+			w.refuse("cannot be read: an element has the attribute " + strconv.Quote(name) + " twice")
 		}
+		before[name] = true
 		if name == "xmlns" && depth > 0 {
 			w.refuse("lies in an element that changes the namespace; declare it at the root")
 		}
@@ -152,9 +152,9 @@ func (w *xmlWalk) attributes(attrs []xml.Attr, depth int) {
 		}
 		same, why := sameName(a.Name.Local, w.attribute)
 		switch {
-		case !same || a.Name.Space == "xmlns":
+		case !same:
 			continue
-		case a.Name.Space != "":
+		case a.Name.Space != "": // encoding/xml takes even xmlns:id for id
 			w.refuse("is an attribute with a prefix, " + strconv.Quote(name) + "; send it without")
 		case why != "":
 			w.refuse(why)

@@ -56,6 +56,9 @@ func (x *exchange) answer() (*Answer, error) {
 		if h.status >= 200 {
 			return x.final(h)
 		}
+		if _, _, err := frame(x.r.Method, h); err != nil {
+			return nil, x.broken(err, true) // to another reader the final head is elsewhere
+		}
 		if x.r.Informational != nil {
 			dropHop(h.header)
 			x.r.Informational(h.status, h.header)

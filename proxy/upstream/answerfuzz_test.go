@@ -58,6 +58,9 @@ func FuzzAnswer(f *testing.F) {
 			t.Fatalf("settled without an answer in full: %d, %v", res.status, res.err)
 		}
 		status, body, trailer, err := otherAnswer(method, said)
+		if err != nil && len(said) > 16<<10 {
+			return // the search takes time by the square
+		}
 		// Lines that end with a bare LF are lines, also behind the last chunk, where
 		// net/http waits for CRLF.
 		for at := bytes.LastIndex(said, []byte("\r\n")); err != nil && at >= 0; at = bytes.LastIndex(said[:at], []byte("\r\n")) {
@@ -85,9 +88,10 @@ func FuzzAnswer(f *testing.F) {
 // and then dropped.
 var stricter = regexp.MustCompile("multiple Content-Length|bad trailer key")
 
-// otherAnswer reads the final answer as net/http does.
+// otherAnswer reads the final answer as net/http does, which wants the trailers
+// to fit into its buffer.
 func otherAnswer(method string, said []byte) (status int, body string, trailer http.Header, err error) {
-	br := bufio.NewReader(bytes.NewReader(said))
+	br := bufio.NewReaderSize(bytes.NewReader(said), len(said)+1)
 	for {
 		resp, err := http.ReadResponse(br, &http.Request{Method: method})
 		if err != nil {

@@ -101,7 +101,7 @@ func frame(method string, h answerHead) (kind framing, length int64, err error) 
 			return 0, 0, badAnswer("both Transfer-Encoding and Content-Length")
 		case h.minor == 0:
 			return 0, 0, badAnswer("Transfer-Encoding in HTTP/1.0")
-		case len(te) > 1 || !strings.EqualFold(te[0], "chunked"):
+		case len(te) > 1 || !strings.EqualFold(te[0], "chunked") || len(te[0]) != len("chunked"): // U+212A folds to k
 			return 0, 0, badAnswer(fmt.Sprintf("Transfer-Encoding %q, only chunked is known", te))
 		}
 	}

@@ -3,6 +3,7 @@ package upstream
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"io"
 	"net"
 	"testing"
@@ -49,6 +50,23 @@ func FuzzH2Answer(f *testing.F) {
 		func(w *http2.Framer, _ func(...string) []byte) { w.WriteGoAway(0, http2.ErrCodeNo, nil) },
 		func(w *http2.Framer, _ func(...string) []byte) { w.WriteRSTStream(1, http2.ErrCodeRefusedStream) },
 		func(w *http2.Framer, _ func(...string) []byte) { w.WriteRSTStream(1, http2.ErrCodeNo) },
+		// An answer that is not in full.
+		func(w *http2.Framer, head func(...string) []byte) {
+			w.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: head(":status", "200"), EndHeaders: true})
+			w.WriteData(1, false, []byte("ok"))
+		},
+		func(w *http2.Framer, head func(...string) []byte) {
+			w.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: head(":status", "500", "content-length", "3"), EndHeaders: true})
+			w.WriteData(1, true, []byte("ok"))
+		},
+		func(w *http2.Framer, head func(...string) []byte) {
+			w.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: head(":status", "200"), EndHeaders: true})
+			w.WriteRSTStream(1, http2.ErrCodeNo)
+		},
+		func(w *http2.Framer, head func(...string) []byte) {
+			w.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: head(":status", "200"), EndHeaders: true})
+			w.WriteGoAway(1, http2.ErrCodeNo, nil)
+		},
 	} {
 		f.Add(frames(write), false)
 		f.Add(frames(write), true)
@@ -78,11 +96,24 @@ func FuzzH2Answer(f *testing.F) {
 		}
 		r.Timeout = 5 * time.Second
 		res := exchangeOnce(t, context.Background(), u, r)
-		if res.outcome == settled && (res.status == 0 || res.err != nil) {
+		if res.outcome == settled && (res.status == 0 || res.err != nil || !endsStream(said)) {
 			t.Errorf("settled without an answer in full: %d, %v", res.status, res.err)
 		}
 		u.Close()
 		ours.Close()
 		<-heard
 	})
+}
+
+// endsStream reports whether a HEADERS or DATA frame of the first stream has the
+// flag END_STREAM.
+func endsStream(said []byte) bool {
+	for len(said) >= 9 {
+		kind, flags, id := http2.FrameType(said[3]), http2.Flags(said[4]), binary.BigEndian.Uint32(said[5:])<<1>>1
+		if id == 1 && (kind == http2.FrameHeaders || kind == http2.FrameData) && flags.Has(http2.FlagDataEndStream) {
+			return true
+		}
+		said = said[min(9+int(binary.BigEndian.Uint32(said)>>8), len(said)):]
+	}
+	return false
 }

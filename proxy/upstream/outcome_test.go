@@ -77,6 +77,8 @@ func outcomeRows() []outcomeRow {
 		{"half a trailer line", nil, answers(chunkedH + "2\r\nok\r\n0\r\nX: 1\r\nY"), unsettled(ReasonTruncated), 200, "ok", io.ErrUnexpectedEOF},
 		{"no line after the last chunk", nil, answers(chunkedH + "2\r\nok\r\n0\r\n"), unsettled(ReasonTruncated), 200, "ok", io.ErrUnexpectedEOF},
 		{"103, then the end", nil, answers("HTTP/1.1 103 Early Hints\r\n\r\n"), unsettled(ReasonClosed), 0, "", nil},
+		{"103 with a length that is none", nil, answers("HTTP/1.1 103 Early Hints\r\nContent-Length: x\r\n\r\n" + ok), unsettled(ReasonBadAnswer), 0, "", nil},
+		{"103 in another coding", nil, answers("HTTP/1.1 103 Early Hints\r\nTransfer-Encoding: gzip\r\n\r\n" + ok), unsettled(ReasonBadAnswer), 0, "", nil},
 		// Not to be trusted.
 		{"not HTTP", nil, answers("SSH-2.0-x\r\n\r\n"), unsettled(ReasonBadAnswer), 0, "", nil},
 		{"too large a head", nil, answers("HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", 9<<10) + "\r\n\r\n"), unsettled(ReasonBadAnswer), 0, "", nil},
@@ -85,6 +87,7 @@ func outcomeRows() []outcomeRow {
 		{"two lengths", nil, answers("HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\nok"), unsettled(ReasonBadAnswer), 0, "", nil},
 		{"chunked and a length", nil, answers("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Length: 3\r\n\r\n0\r\n\r\n"), unsettled(ReasonBadAnswer), 0, "", nil},
 		{"another coding than chunked", nil, answers("HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n"), unsettled(ReasonBadAnswer), 0, "", nil},
+		{"chunked with a Kelvin sign", nil, answers("HTTP/1.1 200 OK\r\nTransfer-Encoding: chun\u212aed\r\n\r\n0\r\n\r\n"), unsettled(ReasonBadAnswer), 0, "", nil},
 		{"chunked twice", nil, answers("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"), unsettled(ReasonBadAnswer), 0, "", nil},
 		{"chunked in HTTP/1.0", nil, answers("HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"), unsettled(ReasonBadAnswer), 0, "", nil},
 		{"a length that is no number", nil, answers("HTTP/1.1 200 OK\r\nContent-Length: +2\r\n\r\nok"), unsettled(ReasonBadAnswer), 0, "", nil},

@@ -136,5 +136,14 @@ func (r *Record) check() error {
 	if n := len(r.Key); n == 0 || n > tokenstore.MaxKey {
 		return fmt.Errorf("a key of %d bytes (1 to %d are allowed)", n, tokenstore.MaxKey)
 	}
+	return checkTime(r.RaisedAt)
+}
+
+// checkTime refuses a time that can be read and not be written again: dumps have
+// all of them in UTC, where another zone's last hours are of the year 10000.
+func checkTime(t time.Time) error {
+	if y := t.UTC().Year(); y < 0 || y > 9999 {
+		return fmt.Errorf("a time of the year %d (0 to 9999 in UTC are allowed)", y)
+	}
 	return nil
 }

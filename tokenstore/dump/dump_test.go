@@ -108,6 +108,14 @@ func TestWriterRefuses(t *testing.T) {
 			t.Errorf("a key of %d bytes was taken", len(key))
 		}
 	}
+	for what, rec := range map[string]tokenstore.Record{
+		"a year of five digits":       {RaisedAt: time.Date(9999, 12, 31, 23, 0, 0, 0, time.FixedZone("", -3600))},
+		"a line that nobody can read": {RaisedAt: when, Holder: strings.Repeat("<", maxLine/6)},
+	} {
+		if err := NewWriter(io.Discard).Add(Record{"k", rec}); err == nil {
+			t.Errorf("%s was taken", what)
+		}
+	}
 	if err := w.Add(records[1]); err != nil {
 		t.Fatal(err)
 	}

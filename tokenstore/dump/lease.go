@@ -68,6 +68,9 @@ func checkLease(l tokenstore.KeyLease, granted uint64) error {
 	if err := tokenstore.CheckLease(l.Key, l.Lease); err != nil {
 		return errors.New(strings.TrimPrefix(err.Error(), tokenstore.ErrUnavailable.Error()+": ")) // it is no store that does not answer
 	}
+	if err := checkTime(l.GrantedAt); err != nil {
+		return err
+	}
 	if l.Token.Major > granted {
 		return fmt.Errorf("the lease of key %q has token %s, and the last one that was granted is %d", l.Key, l.Token, granted)
 	}

@@ -55,6 +55,9 @@ func NewReader(in io.Reader) (*Reader, error) {
 	if err := r.decode(b, &h); err != nil {
 		return nil, err
 	}
+	if err := checkTime(h.ExportedAt); err != nil {
+		return nil, r.broken("%v", err)
+	}
 	r.sum.Write(b)
 	r.Header = Header{Clean: h.Clean, Unordered: h.Unordered, Settle: time.Duration(h.Settle), ExportedAt: h.ExportedAt, Rules: h.Rules, Epochs: h.Epochs, Granted: h.Granted}
 	return r, nil

@@ -77,6 +77,9 @@ func (w *Writer) line(v any) error {
 		return err
 	}
 	b = append(b, '\n')
+	if len(b) > maxLine {
+		return fmt.Errorf("a line of %d bytes, which no Reader takes (at most %d)", len(b), maxLine)
+	}
 	w.sum.Write(b) // never fails
 	_, err = w.out.Write(b)
 	return err

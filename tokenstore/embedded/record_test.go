@@ -45,7 +45,15 @@ func TestRecord(t *testing.T) {
 
 // FuzzRecord: what passes as a record is one, written back byte for byte.
 func FuzzRecord(f *testing.F) {
-	f.Add([]byte("k"), encodeRecord([]byte("k"), tokenstore.Record{Clear: true, Holder: "h"}))
+	value := encodeRecord([]byte("k"), tokenstore.Record{Clear: true, Holder: "h"})
+	f.Add([]byte("k"), value)
+	value = value[:len(value)-sealSize]
+	for n := range len(value) {
+		f.Add([]byte("k"), value[:n])
+	}
+	value = bytes.Clone(value)
+	value[flagsAt] = 2
+	f.Add([]byte("k"), value)
 	f.Fuzz(func(t *testing.T, key, value []byte) {
 		for _, raw := range [][]byte{value, seal(key, bytes.Clone(value))} {
 			rec, err := decodeRecord(key, raw)

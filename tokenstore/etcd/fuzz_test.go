@@ -22,7 +22,9 @@ func FuzzValue(f *testing.F) {
 		"", encodeRecord("k", tokenstore.Record{Highest: e.Token, Holder: "h", RaisedAt: time.Unix(1, 0)}), encodeCall("k", e.Token),
 		l.openOf(&e), l.ownOf(&e), l.sessOf(e.Session), encodeGranted(7),
 	} {
-		f.Add("k", []byte(value))
+		for n := range len(value) + 1 {
+			f.Add("k", []byte(value[:n]))
+		}
 	}
 	f.Fuzz(func(t *testing.T, key string, value []byte) {
 		k := tokenstore.Key(key)

@@ -15,9 +15,14 @@ import (
 // lease is granted at.
 func FuzzLease(f *testing.F) {
 	lease := tokenstore.Lease{ID: "x", Holder: "h", Token: tokenstore.Token{Epoch: 1, Major: 7}, TTL: time.Minute, Beat: 3, GrantedAt: time.Unix(1, 2)}
-	f.Add("k", EncodeLease("k", lease))
+	for value := EncodeLease("k", lease); len(value) > 0; value = value[:len(value)-1] {
+		f.Add("k", value)
+	}
 	lease.GrantedAt, lease.Holder = time.Time{}, ""
 	f.Add("k", EncodeLease("k", lease))
+	lease.TTL = 0
+	value := EncodeLease("k", lease)
+	f.Add("k", value[:len(value)-leaseSealSize])
 	f.Add("k", []byte{})
 	f.Add("k", bytes.Repeat([]byte{leaseVersion}, leaseIDAt+5))
 	f.Fuzz(func(t *testing.T, key string, value []byte) {

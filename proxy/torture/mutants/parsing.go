@@ -58,7 +58,7 @@ func paths() []mutant {
 		target("last-dots", "a dot segment at the end passes",
 			spellingFile, "\tif isDots(p[start:]) {\n", "\tif false {\n", "dots at the end"),
 		target("encoded-dots", "an encoded dot segment is an escaped letter like any other",
-			spellingFile, "\t\tif isDots(dotted(p[start : start+end])) {\n", "\t\tif false {\n", "encoded dots"),
+			spellingFile, "\t\tif isDots(dotted(seg)) {\n", "\t\tif false && isDots(dotted(seg)) {\n", "encoded dots"),
 		target("slash", "an encoded slash passes",
 			spellingFile, "\tcase b == '/':\n", "\tcase false && b == '/':\n", "encoded slash"),
 		target("backslash", "an encoded backslash passes",
