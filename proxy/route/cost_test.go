@@ -7,17 +7,20 @@ import (
 )
 
 // What a client may send costs time in proportion to its length, before anybody
-// has looked at its token. What grew with the square took from 10s on.
+// has looked at its token: no more than a second for each of these, on a machine
+// that is busy. What grew with the square took minutes.
 func TestCost(t *testing.T) {
-	const size = 64 << 10
+	const size, hangs = 256 << 10, time.Minute
 	table := mustNew(t, relaxedRules()...)
 	fill := func(piece string) string { return strings.Repeat(piece, size/len(piece)) }
 	in := func(name string, do func()) {
 		t.Run(name, func(t *testing.T) {
-			start := time.Now()
-			do()
-			if took := time.Since(start); took > 3*time.Second {
-				t.Errorf("took %v", took)
+			done := make(chan struct{})
+			go func() { defer close(done); do() }()
+			select {
+			case <-done:
+			case <-time.After(hangs):
+				t.Error("costs more than its length")
 			}
 		})
 	}
