@@ -153,25 +153,28 @@ func TestH2ManyBrokenOff(t *testing.T) {
 			w.waitReset(id)
 		}
 	}
-	u, _, done := listenH2(t, nil, slices.Repeat([]func(*h2wire){script}, n)...)
-	for range n {
-		var c *h2conn
-		for range 2 * h2MaxResets {
-			if res := exchangeOnce(t, context.Background(), u, put()); res.outcome.Fate != Unsettled {
-				t.Fatalf("outcome %v", res.outcome)
+	synctest.Test(t, func(t *testing.T) {
+		u, done := pipedH2(t, slices.Repeat([]func(*h2wire){script}, n)...)
+		for range n {
+			var c *h2conn
+			for range 2 * h2MaxResets {
+				if res := exchangeOnce(t, context.Background(), u, put()); res.outcome.Fate != Unsettled {
+					t.Fatalf("outcome %v", res.outcome)
+				}
+				if c == nil {
+					c = u.h2.get(h2need{company: held})
+					c.untake(h2need{})
+				}
 			}
-			if c == nil {
-				c = u.h2.get(h2need{company: held})
-				c.untake(h2need{})
+			synctest.Wait()
+			c.mu.Lock()
+			if c.open != 0 || len(c.streams) != 0 || c.window != h2FirstWindow-2*h2MaxResets*int64(len(hello)) {
+				t.Errorf("%d open, %d streams, window %d", c.open, len(c.streams), c.window)
 			}
+			c.mu.Unlock()
 		}
-		c.mu.Lock()
-		if c.open != 0 || len(c.streams) != 0 || c.window != h2FirstWindow-2*h2MaxResets*int64(len(hello)) {
-			t.Errorf("%d open, %d streams, window %d", c.open, len(c.streams), c.window)
-		}
-		c.mu.Unlock()
-	}
-	done()
+		done()
+	})
 }
 
 // A connection that ends as soon as it is set up does not stay in the pool: it is

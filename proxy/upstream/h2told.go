@@ -57,7 +57,10 @@ func (s *h2stream) outcome() Outcome {
 // it. There is nothing to wait for without others, or where nothing can be written
 // any more, though answers might still be there to be read.
 func (c *h2conn) overdue(told <-chan struct{}) {
-	if c.open == 0 || c.writeErr != nil {
+	switch {
+	case isClosed(told): // just now
+		return
+	case c.open == 0 || c.writeErr != nil:
 		c.fail(errUntold)
 		return
 	}
@@ -65,17 +68,21 @@ func (c *h2conn) overdue(told <-chan struct{}) {
 	time.AfterFunc(h2LostWrite, func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		select {
-		case <-told:
-			return
-		default:
-		}
-		if c.writing.Equal(running) || c.writeErr != nil {
+		if c.writing.Equal(running) && !isClosed(told) {
 			c.fail(errUntold)
 		} else {
 			c.overdue(told)
 		}
 	})
+}
+
+func isClosed(ch <-chan struct{}) bool {
+	select {
+	case <-ch:
+		return true
+	default:
+		return false
+	}
 }
 
 // judge is judge of outcome.go; mu is held.
