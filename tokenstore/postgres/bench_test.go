@@ -50,7 +50,7 @@ func BenchmarkEqual(b *testing.B) {
 	b.Run("acquired", func(b *testing.B) {
 		backend := open(b, place(b, sharedServer(b)))
 		b.Cleanup(func() { _ = backend.Close() })
-		me, nonce := session.ID{1}, uint64(0)
+		me, nonce := newID(), uint64(0)
 		if err := backend.Begin(b.Context(), me, time.Hour); err != nil {
 			b.Fatal(err)
 		}

@@ -20,7 +20,7 @@ func TestGoneWaits(t *testing.T) {
 	o := place(t, s)
 	a, b := open(t, o), open(t, o)
 	defer func() { _, _ = a.Close(), b.Close() }()
-	me, other := session.ID{1}, session.ID{2}
+	me, other := newID(), newID()
 	if err := a.Begin(t.Context(), other, time.Minute); err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +75,7 @@ func TestDurable(t *testing.T) {
 	o.URL += "&synchronous_commit=off"
 	b := open(t, o)
 	defer func() { _ = b.Close() }()
-	me := session.ID{1}
+	me := newID()
 	if err := b.Begin(t.Context(), me, time.Minute); err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +91,7 @@ func TestDurable(t *testing.T) {
 	})
 	nonce := uint64(0)
 	for name, do := range map[string]func(ctx context.Context) error{
-		"Begin":     func(ctx context.Context) error { return b.Begin(ctx, session.ID{9}, time.Minute) },
+		"Begin":     func(ctx context.Context) error { return b.Begin(ctx, newID(), time.Minute) },
 		"KeepAlive": func(ctx context.Context) error { _, err := b.KeepAlive(ctx, me, time.Minute); return err },
 		"Acquire": func(ctx context.Context) error {
 			nonce++
@@ -143,7 +143,7 @@ func TestIsolation(t *testing.T) {
 	o.URL += "&default_transaction_isolation=serializable"
 	b := open(t, o)
 	defer func() { _ = b.Close() }()
-	if err := b.Begin(t.Context(), session.ID{1}, time.Minute); err == nil || !strings.Contains(err.Error(), "READ COMMITTED") {
+	if err := b.Begin(t.Context(), newID(), time.Minute); err == nil || !strings.Contains(err.Error(), "READ COMMITTED") {
 		t.Errorf("Begin: %v", err)
 	}
 }
@@ -155,7 +155,7 @@ func TestRoundTrips(t *testing.T) {
 	r := newRelay(t, s)
 	b := open(t, place(t, s).through(r.address()))
 	defer func() { _ = b.Close() }()
-	me := session.ID{1}
+	me := newID()
 	if err := b.Begin(t.Context(), me, time.Minute); err != nil {
 		t.Fatal(err)
 	}
@@ -253,14 +253,16 @@ func TestExpired(t *testing.T) {
 	o := place(t, s)
 	b := open(t, o)
 	defer func() { _ = b.Close() }()
-	for n, do := range []func(me session.ID) error{
+	var ids []session.ID
+	for _, do := range []func(me session.ID) error{
 		func(me session.ID) error {
 			_, err := b.Acquire(t.Context(), me, []session.Want{{Mark: mark("k", 1), Nonce: 1}})
 			return err
 		},
 		func(me session.ID) error { _, err := b.KeepAlive(t.Context(), me, time.Minute); return err },
 	} {
-		me := expiring(n)
+		me := newID()
+		ids = append(ids, me)
 		if err := b.Begin(t.Context(), me, time.Millisecond); err != nil {
 			t.Fatal(err)
 		}
@@ -270,15 +272,10 @@ func TestExpired(t *testing.T) {
 		}
 	}
 	connect(t, s, "UPDATE "+o.TablePrefix+"sessions SET expires_at = clock_timestamp() + interval '1 hour'")
-	if alive, err := b.Sessions(t.Context()); err != nil || len(alive) != 2 || alive[expiring(0)] || alive[expiring(1)] {
+	if alive, err := b.Sessions(t.Context()); err != nil || len(alive) != 2 || alive[ids[0]] || alive[ids[1]] {
 		t.Errorf("Sessions = %v, %v", alive, err)
 	}
 }
-
-// expiring are sessions that no other test has: they share the database, in
-// which a session's lock goes by its ID alone, and a session that is locked
-// cannot be written down as gone.
-func expiring(n int) session.ID { return session.ID{0xe0, byte(n)} }
 
 // TestOrder: everybody locks keys and entries in one order, or two of them
 // would wait for each other until PostgreSQL ends one.
@@ -288,7 +285,7 @@ func TestOrder(t *testing.T) {
 	o := place(t, s)
 	b := open(t, o)
 	defer func() { _ = b.Close() }()
-	me := session.ID{1}
+	me := newID()
 	if err := b.Begin(t.Context(), me, time.Minute); err != nil {
 		t.Fatal(err)
 	}

@@ -54,7 +54,7 @@ func TestKeysAndImport(t *testing.T) {
 	}
 
 	// An import keeps the higher token, and tells those whom it overtakes.
-	me := session.ID{1}
+	me := newID()
 	if err := b.Begin(t.Context(), me, time.Minute); err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +85,7 @@ func TestDamaged(t *testing.T) {
 	o := place(t, s)
 	b := open(t, o)
 	defer func() { _ = b.Close() }()
-	me := session.ID{1}
+	me := newID()
 	if err := b.Begin(t.Context(), me, time.Minute); err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +132,7 @@ func TestForgetThatStandsStill(t *testing.T) {
 	still, b := open(t, o), open(t, o)
 	defer func() { _ = b.Close() }()
 	defer func() { _ = still.Close() }()
-	me := session.ID{1}
+	me := newID()
 	if err := b.Begin(t.Context(), me, time.Minute); err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"crypto/rand"
 	"flag"
 	"fmt"
 	"net/url"
@@ -13,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/fenceproxy/fenceproxy/tokenstore/postgres/postgrestest"
+	"github.com/fenceproxy/fenceproxy/tokenstore/session"
 )
 
 // shared is the server of the tests that do not disturb it, started by the
@@ -74,6 +76,14 @@ func place(t testing.TB, s *postgrestest.Server) Options {
 		t.Fatal(err)
 	}
 	return o
+}
+
+// newID is that of a session which no other test has: they share the database, in
+// which a session's lock goes by its ID alone, and a session that is locked cannot
+// be written down as gone.
+func newID() (id session.ID) {
+	_, _ = rand.Read(id[:]) // never fails
+	return id
 }
 
 func open(t testing.TB, o Options) *Backend {
